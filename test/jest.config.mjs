@@ -1,0 +1,15 @@
+const tier = (name) => ({
+  displayName: name,
+  rootDir: "..",
+  testMatch: [`<rootDir>/test/${name}/**/*.test.ts`],
+  testEnvironment: "node",
+  extensionsToTreatAsEsm: [".ts"],
+  transform: {
+    "\\.ts$": ["@swc/jest", { jsc: { parser: { syntax: "typescript" }, target: "es2024" }, module: { type: "es6" } }],
+  },
+});
+
+export default {
+  rootDir: "..",
+  projects: ["unit", "kernel", "vm"].map(tier),
+};
