@@ -1,5 +1,5 @@
 /** Builds everything that is shipped into dist/: native addons, BPF objects, bundles. */
-import { copyFile, link, mkdir, readdir, rm } from "node:fs/promises";
+import { copyFile, mkdir, readdir } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { run } from "./src/exec.ts";
 

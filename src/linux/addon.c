@@ -1,1 +1,59 @@
+// The three system calls that Node.js lacks. Each returns 0 or the errno value; the TypeScript beside names it.
+#include <errno.h>
 #include <node_api.h>
+#include <sched.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+
+static napi_value errno_or_zero(napi_env env, int result)
+{
+	napi_value value;
+	napi_create_int32(env, result == 0 ? 0 : errno, &value);
+	return value;
+}
+
+static int argument_fd(napi_env env, napi_callback_info info)
+{
+	napi_value argument;
+	size_t count = 1;
+	int32_t fd = -1;
+
+	napi_get_cb_info(env, info, &count, &argument, NULL, NULL);
+	napi_get_value_int32(env, argument, &fd);
+	return fd;
+}
+
+// setns(2) moves only the calling thread: here the one that runs JavaScript.
+static napi_value set_network_namespace(napi_env env, napi_callback_info info)
+{
+	return errno_or_zero(env, setns(argument_fd(env, info), CLONE_NEWNET));
+}
+
+// flock(2): the lock belongs to the open file, so the kernel drops it when the process dies.
+static napi_value lock_exclusively(napi_env env, napi_callback_info info)
+{
+	return errno_or_zero(env, flock(argument_fd(env, info), LOCK_EX | LOCK_NB));
+}
+
+static napi_value mount_bpffs(napi_env env, napi_callback_info info)
+{
+	napi_value argument;
+	size_t count = 1;
+	char target[4096] = "";
+
+	napi_get_cb_info(env, info, &count, &argument, NULL, NULL);
+	napi_get_value_string_utf8(env, argument, target, sizeof(target), NULL);
+	return errno_or_zero(env, mount("bpf", target, "bpf", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0700"));
+}
+
+NAPI_MODULE_INIT()
+{
+	const napi_property_descriptor functions[] = {
+		{ "setNetworkNamespace", NULL, set_network_namespace, NULL, NULL, NULL, napi_enumerable, NULL },
+		{ "lockExclusively", NULL, lock_exclusively, NULL, NULL, NULL, napi_enumerable, NULL },
+		{ "mountBpffs", NULL, mount_bpffs, NULL, NULL, NULL, napi_enumerable, NULL },
+	};
+
+	napi_define_properties(env, exports, sizeof(functions) / sizeof(functions[0]), functions);
+	return exports;
+}

@@ -1,0 +1,20 @@
+/** Loads the native addon and turns its errno values into errors. */
+import { createRequire } from "node:module";
+import { getSystemErrorMessage, getSystemErrorName } from "node:util";
+import { assetPath } from "../assets.ts";
+
+interface Addon {
+  setNetworkNamespace(fd: number): number;
+  lockExclusively(fd: number): number;
+  mountBpffs(target: string): number;
+}
+
+export const addon = createRequire(import.meta.url)(assetPath("linux.node")) as Addon;
+
+/** An error in the shape of Node's own system errors: `code` is the errno's name, `errno` its negative value. */
+export function systemError(action: string, errno: number): NodeJS.ErrnoException {
+  const error: NodeJS.ErrnoException = new Error(`Cannot ${action}: ${getSystemErrorMessage(-errno)}`);
+  error.errno = -errno;
+  error.code = getSystemErrorName(-errno);
+  return error;
+}
