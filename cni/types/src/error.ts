@@ -1,0 +1,73 @@
+/** Errors as the CNI specification reports them: CNI spec 1.1.0, section "Error". */
+
+export const CniCode = {
+  /** The plugin does not speak the version that was asked for. */
+  IncompatibleVersion: 1,
+  /** A field of the network configuration is not supported; the message names the field and its value. */
+  UnsupportedField: 2,
+  /** The container does not exist: the runtime need not clean up. */
+  UnknownContainer: 3,
+  /** An environment variable is missing or wrong; the message names it. */
+  InvalidEnvironment: 4,
+  /** Reading or writing failed, for example of the configuration on standard input. */
+  IoFailure: 5,
+  /** Text could not be decoded, for example as JSON. */
+  DecodingFailure: 6,
+  /** The network configuration does not pass the plugin's checks. */
+  InvalidConfiguration: 7,
+  /** A passing condition: the runtime should try again later. */
+  TryAgainLater: 11,
+  /** STATUS: ADD would fail. */
+  NotAvailable: 50,
+  /** STATUS: ADD would fail, and containers that are there may have limited connectivity. */
+  LimitedConnectivity: 51,
+  /** From 100 on a plugin's own: no address is left to give. */
+  PoolExhausted: 100,
+  /** A link, route or name that the plugin needs belongs to somebody else. */
+  Conflict: 101,
+  /** Everything without a better code, as in the reference library. */
+  Internal: 999,
+} as const;
+
+/** The JSON object that a plugin prints on standard output when it fails. */
+export interface CniErrorResult {
+  readonly cniVersion: string;
+  readonly code: number;
+  readonly msg: string;
+  readonly details?: string;
+}
+
+export interface CniErrorOptions {
+  /** A longer description; without it the cause's message. */
+  readonly details?: string;
+  readonly cause?: unknown;
+}
+
+export class CniError extends Error {
+  override readonly name = "CniError";
+  /** A `CniCode`, or another number from 100 on. */
+  readonly code: number;
+  readonly details: string | undefined;
+
+  constructor(code: number, message: string, { details, cause }: CniErrorOptions = {}) {
+    super(message, cause === undefined ? {} : { cause });
+    this.code = code;
+    this.details = details ?? (cause instanceof Error ? cause.message : undefined);
+  }
+
+  /** Anything thrown as a CniError: one stays as it is, the rest becomes `Internal` with the thrown value as cause. */
+  static from(thrown: unknown): CniError {
+    if (thrown instanceof CniError) {
+      return thrown;
+    }
+    const message = thrown instanceof Error ? thrown.message : String(thrown);
+    const details = thrown instanceof Error && thrown.cause instanceof Error ? { details: thrown.cause.message } : {};
+    return new CniError(CniCode.Internal, message, { cause: thrown, ...details });
+  }
+
+  /** @param cniVersion the version that the runtime asked for */
+  toResult(cniVersion: string): CniErrorResult {
+    const details = this.details === undefined || this.details === this.message ? {} : { details: this.details };
+    return { cniVersion, code: this.code, msg: this.message, ...details };
+  }
+}
