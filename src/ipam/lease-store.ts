@@ -1,0 +1,40 @@
+/** Where leases are kept, as the policy in pool.ts sees it. */
+
+/** Who has an address: one interface of one container in one network. */
+export interface LeaseOwner {
+  readonly network: string;
+  readonly containerId: string;
+  readonly interfaceName: string;
+  /** Name of the pod and its Kubernetes namespace, where the runtime gave them. */
+  readonly pod?: string;
+  readonly namespace?: string;
+}
+
+export interface Lease {
+  readonly address: string;
+  /** CIDR of the block that the address lies in. */
+  readonly block: string;
+  readonly owner: LeaseOwner;
+  /** When it was given: ISO 8601, UTC. */
+  readonly time: string;
+}
+
+export interface LeaseStore {
+  /** Every lease of this node, in no order; what cannot be read as a lease is left out. */
+  list(): Promise<Lease[]>;
+  /** The addresses of a block that cannot be given, also those whose lease cannot be read. */
+  taken(block: string): Promise<ReadonlySet<string>>;
+  /** @returns false when the address is taken: of two processes that try at once, one gets true */
+  create(lease: Lease): Promise<boolean>;
+  /** Content when the lease is gone already. */
+  remove(lease: Lease): Promise<void>;
+  /** The address of the block that was given last, also when it is free again. */
+  lastGiven(block: string): Promise<string | undefined>;
+}
+
+/** The primary key of the CNI specification: network, container and interface. */
+export function isSameOwner(one: LeaseOwner, other: LeaseOwner): boolean {
+  return (
+    one.network === other.network && one.containerId === other.containerId && one.interfaceName === other.interfaceName
+  );
+}
