@@ -12,6 +12,10 @@ export interface Command {
   readonly timeoutMs?: number;
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
+  /** Output goes straight to our own standard output and error and is not collected. */
+  readonly inheritOutput?: boolean;
+  /** Receives standard output and standard error, piece by piece as they come. */
+  readonly onOutput?: (text: string) => void;
 }
 
 export interface Output {
@@ -20,20 +24,61 @@ export interface Output {
   readonly stderr: string;
 }
 
+/** A program that runs beside this one. It is killed when this process ends, also by SIGINT or SIGTERM. */
+export interface Process {
+  /** Undefined when the program could not be started; `ended` then throws. */
+  readonly pid: number | undefined;
+  /** Settles at the program's end, as `run` does. */
+  readonly ended: Promise<Output>;
+  /** Sends a signal; does nothing when the program is gone. */
+  kill(signal: NodeJS.Signals): void;
+}
+
 /** Runs a program to its end in the C locale. Throws when it cannot be started, is killed, or exits with another code than allowed. */
-export async function run(command: Command): Promise<Output> {
-  const { file, args, input, okExitCodes = [], timeoutMs, env, cwd } = command;
-  const result = await execa(file, args, {
+export function run(command: Command): Promise<Output> {
+  return start(command).ended;
+}
+
+/** Starts a program in the C locale and leaves it running. */
+export function start(command: Command): Process {
+  const { file, args, input, timeoutMs, env, cwd, inheritOutput = false, onOutput } = command;
+  const output = inheritOutput ? "inherit" : "pipe";
+  const subprocess = execa(file, args, {
     reject: false,
     env: { LC_ALL: "C", ...env },
+    stdout: output,
+    stderr: output,
     ...(input === undefined ? { stdin: "ignore" as const } : { input }),
     ...(timeoutMs === undefined ? {} : { timeout: timeoutMs }),
     ...(cwd === undefined ? {} : { cwd }),
   });
-  const { exitCode, stdout, stderr } = result;
-  if (exitCode === undefined || (exitCode !== 0 && !okExitCodes.includes(exitCode))) {
-    const reason = stderr.trim() || result.shortMessage || `exit status ${exitCode}`;
-    throw new Error(`Cannot run "${[file, ...args].join(" ")}": ${reason}`, { cause: result });
+  for (const stream of [subprocess.stdout, subprocess.stderr]) {
+    stream?.on("data", (piece) => onOutput?.(String(piece)));
   }
-  return { exitCode, stdout, stderr };
+  const ended = subprocess.then((result) => checked(command, result));
+  // A program that is stopped on purpose ends with an error that its starter may not care for.
+  ended.catch(() => undefined);
+  return { pid: subprocess.pid, ended, kill: (signal) => void subprocess.kill(signal) };
+}
+
+interface Ending {
+  /** Undefined when the program was killed or never started. */
+  readonly exitCode?: number | undefined;
+  readonly timedOut: boolean;
+  readonly shortMessage?: string | undefined;
+  readonly stdout?: unknown;
+  readonly stderr?: unknown;
+}
+
+function checked({ file, args, okExitCodes = [], timeoutMs }: Command, result: Ending): Output {
+  const { exitCode, timedOut, shortMessage } = result;
+  const stdout = String(result.stdout ?? "");
+  const stderr = String(result.stderr ?? "");
+  if (exitCode !== undefined && !timedOut && (exitCode === 0 || okExitCodes.includes(exitCode))) {
+    return { exitCode, stdout, stderr };
+  }
+  const reason = timedOut
+    ? `no end after ${timeoutMs} ms, the limit`
+    : stderr.trim() || shortMessage || `exit status ${exitCode}`;
+  throw new Error(`Cannot run "${[file, ...args].join(" ")}": ${reason}`, { cause: result });
 }
