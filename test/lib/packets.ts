@@ -31,7 +31,10 @@ export const protocolNumbers = { icmp: 1, ipip: 4, tcp: 6, udp: 17 } as const;
 const ethertypes = { ipv4: 0x0800, arp: 0x0806, vlan: 0x8100, serviceVlan: 0x88a8, ipv6: 0x86dd } as const;
 
 export function frame(...layers: readonly Layer[]): Buffer {
-  return layers.reduceRight((payload, layer, index) => layer.build(payload, layers[index + 1]), Buffer.alloc(0));
+  return layers.reduceRight<Buffer>(
+    (payload, layer, index) => layer.build(payload, layers[index + 1]),
+    Buffer.alloc(0),
+  );
 }
 
 export function eth(destination = "02:00:00:00:00:01", source = "02:00:00:00:00:02"): Layer {

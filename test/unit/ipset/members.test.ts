@@ -31,9 +31,9 @@ test("allHostNets() makes an external CIDR of length 32 a host", () => {
   });
 });
 
-test("allHostNets() masks the host bits of a CIDR and removes duplicates", () => {
+test("allHostNets() has each member once", () => {
   const duplicates = [node2, node("node2b", "10.0.0.9/24", ["172.31.127.252"])];
-  expect(seenFromNode1(duplicates, ["203.0.113.9/24", "203.0.113.0/24", "10.0.0.9/32"])).toEqual({
+  expect(seenFromNode1(duplicates, ["203.0.113.0/24", "203.0.113.0/24", "10.0.0.9/32"])).toEqual({
     hosts: ["10.0.0.9", "172.31.127.252"],
     cidrs: ["203.0.113.0/24"],
   });
@@ -57,4 +57,17 @@ test("allHostNets() turns what is left of a split CIDR into hosts where it is a 
 
 test("allHostNets() of an own node that is not listed has all nodes", () => {
   expect(allHostNets({ nodes: [node2], ownNode: "node1", externalNodeCidrs: [] }).hosts).toEqual(["172.31.127.252"]);
+});
+
+test("allHostNets() splits in the upper half of the address space, too", () => {
+  expect(seenFromNode1([], ["200.0.0.0/31"], node("node1", "200.0.0.1/24")).hosts).toEqual(["200.0.0.0"]);
+});
+
+test.each([
+  ["10.0.0.1/24", "host bits set"],
+  ["010.0.0.0/24", "not an IPv4 address"],
+  ["10.0.0.0/33", "not an IPv4 address"],
+  ["fd00::/64", "IPv6"],
+])("allHostNets() refuses the external CIDR %s by name", (cidr, reason) => {
+  expect(() => seenFromNode1([], [cidr])).toThrow(reason);
 });

@@ -1,0 +1,171 @@
+/** The host-net guard of this node: its programs, where they run, and what they know. */
+import { join } from "node:path";
+import { type BpfMap, supportsTcx } from "libbpf-ts";
+import { MapSet } from "../ipset/map-set.ts";
+import { arphrdEther, type Link } from "../netlink/link.ts";
+import { Attachments } from "./attachments.ts";
+import { AttachmentRefused, type HookName } from "./hook.ts";
+import {
+  type Counter,
+  decodeConfig,
+  decodeCounter,
+  encodeAddress,
+  encodeConfig,
+  encodeTunnelPair,
+  encodeUint32,
+  type GuardMode,
+  type TunnelPair,
+  type VerdictName,
+  verdictNumbers,
+} from "./layout.ts";
+import { type Pinned, pinFolders, takeOver } from "./pins.ts";
+
+/** tc always; XDP on top where asked for, never instead: hardware hides VLAN tags from it, and drivers come and go. */
+export type GuardHow = "tc" | "xdp-native" | "xdp-generic";
+
+export interface GuardAttachment {
+  readonly tc: "tcx" | "clsact" | undefined;
+  readonly xdp: "native" | "generic" | undefined;
+}
+
+const xdpHooks = { native: "xdp-native", generic: "xdp-generic" } as const;
+
+const firstEntry = encodeUint32(0);
+
+/**
+ * All of it is synchronous, so that it can be used inside `NetworkNamespace.enter`: devices are those of the calling
+ * thread's network namespace. One process at a time may have a guard open on one pin directory.
+ */
+export class HostNetGuard {
+  readonly #pinned: Pinned;
+  readonly #attachments: Attachments;
+  readonly #tcHook: "tcx" | "clsact";
+  readonly #locals: MapSet<string>;
+  readonly #otherTunnels: MapSet<TunnelPair>;
+
+  /**
+   * Takes over what an earlier process left pinned: maps with their content, and where the programs are the same, these
+   * too. Otherwise new programs are loaded and put in the place of the old ones wherever those are attached, on each
+   * device between two packets.
+   *
+   * @param options.pinDirectory on a mounted bpffs; its name carries the version of the maps' shape
+   * @param options.image the object that bpf/host_net_guard.bpf.c compiles to
+   * @throws BpfError when the kernel refuses a program, or a pinned map has another shape
+   */
+  static open(options: { readonly pinDirectory: string; readonly image: Uint8Array }): HostNetGuard {
+    const pinned = takeOver(options.pinDirectory, options.image);
+    const attachments = new Attachments(join(options.pinDirectory, pinFolders.links));
+    attachments.update(Object.values(pinned.programs));
+    return new HostNetGuard(pinned, attachments);
+  }
+
+  private constructor(pinned: Pinned, attachments: Attachments) {
+    const { locals, other_tunnels } = pinned.maps;
+    this.#pinned = pinned;
+    this.#attachments = attachments;
+    this.#tcHook = supportsTcx() ? "tcx" : "clsact";
+    this.#locals = new MapSet(locals, encodeAddress, "local addresses");
+    this.#otherTunnels = new MapSet(other_tunnels, encodeTunnelPair, "pairs of other tunnels");
+  }
+
+  /** The maps of the host-net set; `HostNetSet` is their only writer. */
+  get members(): { readonly exact: BpfMap; readonly cidr: BpfMap } {
+    const { members_exact, members_cidr } = this.#pinned.maps;
+    return { exact: members_exact, cidr: members_cidr };
+  }
+
+  /** "enforce" unless ever set; kept while no process runs. */
+  mode(): GuardMode {
+    const config = this.#pinned.maps.guard_config.get(firstEntry);
+    return config === undefined ? "enforce" : decodeConfig(config);
+  }
+
+  setMode(mode: GuardMode): void {
+    this.#pinned.maps.guard_config.set(firstEntry, encodeConfig(mode));
+  }
+
+  /**
+   * Makes the link guarded in exactly this way; changes nothing where it is already.
+   *
+   * @throws AttachmentRefused: when XDP was refused, tc is attached all the same
+   * @throws BpfError with ENODEV when the link is gone
+   */
+  attach(link: Pick<Link, "index" | "name" | "type">, how: GuardHow): void {
+    const { guard_tc_ethernet, guard_tc_raw, guard_xdp } = this.#pinned.programs;
+    const isEthernet = link.type === arphrdEther;
+    this.#attachments.attach(this.#tcHook, link, isEthernet ? guard_tc_ethernet : guard_tc_raw);
+    for (const other of Object.values(xdpHooks).filter((hook) => hook !== how)) {
+      this.#attachments.detach(other, link.index);
+    }
+    if (how === "tc") {
+      return;
+    }
+    if (!isEthernet) {
+      const detail = "XDP needs packets with an Ethernet header";
+      throw new AttachmentRefused(how, link, "not-ethernet", { detail });
+    }
+    this.#attachments.attach(how, link, guard_xdp);
+  }
+
+  /** Content when the link is not guarded, or gone. */
+  detach(link: Pick<Link, "index">): void {
+    for (const hook of ["tcx", "clsact", ...Object.values(xdpHooks)] as const) {
+      this.#attachments.detach(hook, link.index);
+    }
+  }
+
+  /** What the kernel really has, by ifindex. Cleans up after links that are gone. */
+  attachments(): Map<number, GuardAttachment> {
+    const found = [...this.#attachments.list()].map(([ifindex, hooks]) => [ifindex, describe(hooks)] as const);
+    return new Map(found);
+  }
+
+  /** Since the maps were first pinned, over all CPUs. A packet is counted by each hook that it passes. */
+  counters(): Record<VerdictName, Counter> {
+    const counts = Object.entries(verdictNumbers).map(([name, number]) => {
+      const perCpu = this.#pinned.maps.verdicts.getPerCpu(encodeUint32(number)).map(decodeCounter);
+      return [name, perCpu.reduce(sum, { packets: 0n, bytes: 0n })] as const;
+    });
+    return Object.fromEntries(counts) as Record<VerdictName, Counter>;
+  }
+
+  /**
+   * Addresses that are this node's own, whatever its routes say. @param addresses each once or more, without prefix length
+   * @throws RangeError naming the limit, before anything is changed
+   */
+  setLocals(addresses: readonly string[]): void {
+    this.#locals.replace(addresses);
+  }
+
+  /**
+   * Exact pairs of the owner's other ipip devices: kind ipip, mode ipip or any, and up. A pair of a device that went down
+   * must go before anything else is done: its packets reach tunl0 then.
+   *
+   * @throws RangeError naming the limit, before anything is changed
+   */
+  setOtherTunnels(pairs: readonly TunnelPair[]): void {
+    this.#otherTunnels.replace(pairs);
+  }
+
+  /** Gives up this process's descriptors; everything goes on as it is. */
+  close(): void {
+    for (const held of [...Object.values(this.#pinned.maps), ...Object.values(this.#pinned.programs)]) {
+      held.close();
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+function describe(hooks: readonly HookName[]): GuardAttachment {
+  return {
+    tc: (["tcx", "clsact"] as const).find((hook) => hooks.includes(hook)),
+    xdp: (["native", "generic"] as const).find((mode) => hooks.includes(xdpHooks[mode])),
+  };
+}
+
+function sum(one: Counter, other: Counter): Counter {
+  return { packets: one.packets + other.packets, bytes: one.bytes + other.bytes };
+}
