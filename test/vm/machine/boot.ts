@@ -1,5 +1,5 @@
 /** Runs one command on a stock kernel, in a small machine of qemu that sees this machine's file tree. */
-import { existsSync } from "node:fs";
+import { existsSync, rmSync } from "node:fs";
 import { copyFile, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -24,7 +24,7 @@ export interface MachineRun {
 /** Where the machine sees the directory `exchange`. */
 export const EXCHANGE = "/run/machine";
 
-/** An emulated start takes 5 s on an idle 2-core machine (`time npm run vm -- true`), several times that on a busy one. */
+/** Measured 9 s (6.12) to 15 s (5.10) on 2 idle cores: time node test/vm/machine/main.ts --kernel 5.10 -- true */
 const START_LIMIT_MS = 90_000;
 
 /**
@@ -34,6 +34,8 @@ const START_LIMIT_MS = 90_000;
  */
 export async function runInMachine(request: MachineRun): Promise<{ exitCode: number }> {
   const scratch = await mkdtemp(join(tmpdir(), "cni-ipip-machine-"));
+  const removeScratch = () => rmSync(scratch, { recursive: true, force: true });
+  process.once("exit", removeScratch);
   try {
     const exchange = request.exchange ?? (await mkdtemp(join(scratch, "exchange-")));
     const initramfs = join(scratch, "initramfs.cpio");
@@ -45,15 +47,17 @@ export async function runInMachine(request: MachineRun): Promise<{ exitCode: num
     await writeFile(join(exchange, "command.sh"), commandScript(request));
     await buildInitramfs(request.kernel, initramfs);
     const failure = await emulate(request, { initramfs, kernelLog, exchange });
-    if (!existsSync(join(exchange, "exit-code"))) {
+    const exitCode = await readExitCode(join(exchange, "exit-code"));
+    if (exitCode === undefined) {
       throw new Error(
         `Cannot run "${request.command.join(" ")}" on kernel ${request.kernel.release}: ${failure}; the kernel's last words:\n` +
-          (await lastLines(kernelLog)),
+          (await lastWords(kernelLog)),
       );
     }
-    return { exitCode: Number(await readFile(join(exchange, "exit-code"), "utf8")) };
+    return { exitCode };
   } finally {
-    await rm(scratch, { recursive: true, force: true });
+    removeScratch();
+    process.off("exit", removeScratch);
   }
 }
 
@@ -75,21 +79,29 @@ interface MachineFiles {
 
 /** Runs qemu to its end. Gives what there is to say if the command turns out not to have ended. */
 async function emulate({ kernel, timeoutMs, onOutput }: MachineRun, files: MachineFiles): Promise<string> {
-  const qemu = start({ file: "qemu-system-x86_64", args: qemuArguments(kernel, files), timeoutMs, onOutput });
-  let late = false;
-  const startLimit = setTimeout(() => {
-    late = !existsSync(join(files.exchange, "started"));
-    if (late) {
-      qemu.kill("SIGKILL");
-    }
-  }, START_LIMIT_MS);
+  const qemu = start({ file: "qemu-system-x86_64", args: qemuArguments(kernel, files), onOutput });
+  let reason: string | undefined;
+  const stop = (why: string) => {
+    reason = why;
+    qemu.kill("SIGKILL");
+  };
+  const timers = [
+    setTimeout(() => stop(`no end after ${timeoutMs} ms, the limit`), timeoutMs),
+    setTimeout(() => {
+      if (!existsSync(join(files.exchange, "started"))) {
+        stop(`no start within ${START_LIMIT_MS} ms, the limit`);
+      }
+    }, START_LIMIT_MS),
+  ];
   try {
     await qemu.ended;
     return "the machine stopped before the command ended";
   } catch (error) {
-    return late ? `the machine did not start within ${START_LIMIT_MS} ms, the limit` : (error as Error).message;
+    return reason ?? String(error);
   } finally {
-    clearTimeout(startLimit);
+    for (const timer of timers) {
+      clearTimeout(timer);
+    }
   }
 }
 
@@ -121,7 +133,20 @@ function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-async function lastLines(file: string): Promise<string> {
+/** Undefined when the command did not end: no file, or one cut short. */
+async function readExitCode(file: string): Promise<number | undefined> {
   const text = existsSync(file) ? await readFile(file, "utf8") : "";
-  return text.split("\n").slice(-20).join("\n").trim() || "(none)";
+  return /^\d+\n$/.test(text) ? Number(text) : undefined;
+}
+
+/** The twenty lines from the first complaint on, or the last twenty when the kernel did not complain. */
+async function lastWords(file: string): Promise<string> {
+  const lines = existsSync(file) ? (await readFile(file, "utf8")).trim().split("\n") : [];
+  const complaint = lines.findIndex((line) => /Kernel panic|Oops|BUG:/.test(line));
+  return (
+    lines
+      .slice(complaint === -1 ? -20 : complaint)
+      .slice(0, 20)
+      .join("\n") || "(none)"
+  );
 }

@@ -1,5 +1,6 @@
 /** Runs a command on a stock kernel, for a person: node test/vm/machine/main.ts [--kernel 6.12] -- command… */
 import { Command, Option } from "commander";
+import { exitOnSignals } from "../../lib/signals.ts";
 import { runInMachine } from "./boot.ts";
 import { fetchKernel, KERNEL_NAMES, type KernelName } from "./kernels.ts";
 
@@ -20,6 +21,7 @@ const program = new Command("machine")
     process.exitCode = exitCode;
   });
 
+exitOnSignals();
 try {
   await program.parseAsync();
 } catch (error) {
