@@ -1,6 +1,8 @@
+const root = new URL("..", import.meta.url).pathname;
+
 const tier = (name) => ({
   displayName: name,
-  rootDir: "..",
+  rootDir: root,
   testMatch: [`<rootDir>/test/${name}/**/*.test.ts`],
   testEnvironment: "node",
   extensionsToTreatAsEsm: [".ts"],
@@ -10,6 +12,6 @@ const tier = (name) => ({
 });
 
 export default {
-  rootDir: "..",
+  rootDir: root,
   projects: ["unit", "kernel", "vm"].map(tier),
 };
