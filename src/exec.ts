@@ -16,6 +16,8 @@ export interface Command {
   readonly inheritOutput?: boolean;
   /** Receives standard output and standard error, piece by piece as they come. */
   readonly onOutput?: (text: string) => void;
+  /** Ends the program when its time is over or this process ends; SIGTERM unless given. */
+  readonly killSignal?: NodeJS.Signals;
 }
 
 export interface Output {
@@ -41,7 +43,7 @@ export function run(command: Command): Promise<Output> {
 
 /** Starts a program in the C locale and leaves it running. */
 export function start(command: Command): Process {
-  const { file, args, input, timeoutMs, env, cwd, inheritOutput = false, onOutput } = command;
+  const { file, args, input, timeoutMs, env, cwd, inheritOutput = false, onOutput, killSignal } = command;
   const output = inheritOutput ? "inherit" : "pipe";
   const subprocess = execa(file, args, {
     reject: false,
@@ -51,6 +53,7 @@ export function start(command: Command): Process {
     ...(input === undefined ? { stdin: "ignore" as const } : { input }),
     ...(timeoutMs === undefined ? {} : { timeout: timeoutMs }),
     ...(cwd === undefined ? {} : { cwd }),
+    ...(killSignal === undefined ? {} : { killSignal }),
   });
   for (const stream of [subprocess.stdout, subprocess.stderr]) {
     stream?.on("data", (piece) => onOutput?.(String(piece)));

@@ -1,0 +1,105 @@
+/** The test tiers: where each runs and how. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Command, run } from "../../src/exec.ts";
+import { EXCHANGE, runInMachine } from "../vm/machine/boot.ts";
+import { fetchKernel, KERNEL_NAMES, type KernelName } from "../vm/machine/kernels.ts";
+import { inSandbox } from "./sandbox.ts";
+import { readReport, type Tally } from "./tally.ts";
+
+export const TIERS = ["unit", "kernel", "vm"] as const;
+export type Tier = (typeof TIERS)[number];
+
+export interface TierResult extends Tally {
+  /** The tier, with the kernel where there is a choice. */
+  readonly title: string;
+  /** Why the tier could not run; it then counts as one failed test. */
+  readonly reason?: string;
+}
+
+const ROOT = join(import.meta.dirname, "../..");
+const REPORT = "report.json";
+/** The whole tier on one emulated kernel. */
+const MACHINE_LIMIT_MS = 12 * 60_000;
+
+export async function runTier(tier: Tier): Promise<TierResult[]> {
+  switch (tier) {
+    case "unit":
+      return [await result("unit", (directory) => runHere(jest(["unit"], directory)))];
+    case "kernel":
+      return [await result("kernel", (directory) => runHere(inSandbox(jest(["kernel"], directory))))];
+    case "vm":
+      return runVmTier();
+  }
+}
+
+/** On each stock kernel, and on the running one where that has ipip. */
+async function runVmTier(): Promise<TierResult[]> {
+  const results: TierResult[] = [];
+  if (await hasIpip()) {
+    const run = (directory: string) => runHere(inSandbox(jest(["vm"], directory)));
+    results.push(await result("vm (running kernel)", run));
+  }
+  for (const kernel of KERNEL_NAMES) {
+    results.push(await result(`vm (${kernel})`, (directory) => runInside(kernel, directory)));
+  }
+  return results;
+}
+
+/** Whether the running kernel makes devices of kind ipip, tried in a namespace that is gone afterwards. */
+export async function hasIpip(): Promise<boolean> {
+  const args = ["link", "add", "probe", "type", "ipip", "local", "192.0.2.1", "remote", "192.0.2.2"];
+  const { exitCode } = await run({ ...inSandbox({ file: "ip", args }), okExitCodes: [1, 2] });
+  return exitCode === 0;
+}
+
+/** Runs jest, given a directory for its report, and counts. */
+async function result(title: string, runJest: (directory: string) => Promise<number>): Promise<TierResult> {
+  console.log(`\n== ${title} ==`);
+  const directory = await mkdtemp(join(tmpdir(), "cni-ipip-tier-"));
+  try {
+    const exitCode = await runJest(directory);
+    return { title, ...(await readReport(join(directory, REPORT), exitCode)) };
+  } catch (error) {
+    return { title, passed: 0, failed: 1, skipped: 0, reason: (error as Error).message };
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+async function runHere(command: Command): Promise<number> {
+  const { exitCode } = await run({ ...command, inheritOutput: true, okExitCodes: [1] });
+  return exitCode;
+}
+
+async function runInside(name: KernelName, directory: string): Promise<number> {
+  const { file, args, env = {} } = jest(["vm"], EXCHANGE);
+  const { exitCode } = await runInMachine({
+    kernel: await fetchKernel(name, (line) => console.log(line)),
+    command: [file, ...args],
+    environment: env,
+    workingDirectory: ROOT,
+    timeoutMs: MACHINE_LIMIT_MS,
+    exchange: directory,
+    onOutput: (text) => process.stdout.write(text),
+  });
+  return exitCode;
+}
+
+/** Jest for some projects of the configuration, with its report in a directory. Only unit tests may run side by side. */
+function jest(projects: readonly string[], directory: string): Command {
+  return {
+    file: process.execPath,
+    args: [
+      join(ROOT, "node_modules/jest/bin/jest.js"),
+      ...["--config", join(ROOT, "test/jest.config.mjs"), "--selectProjects", ...projects],
+      // Otherwise jest reads every directory of the tree, 20 s in an emulated machine.
+      ...["--roots", ...projects.map((project) => join(ROOT, "test", project))],
+      ...["--json", "--outputFile", join(directory, REPORT)],
+      ...(projects.includes("unit") ? [] : ["--runInBand"]),
+    ],
+    env: { NODE_OPTIONS: "--experimental-vm-modules --disable-warning=ExperimentalWarning" },
+    cwd: ROOT,
+  };
+}
