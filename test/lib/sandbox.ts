@@ -3,14 +3,14 @@ import type { Command } from "../../src/exec.ts";
 
 /**
  * The mounts that must not be the machine's own: /sys shows the links of the namespace it was mounted in, bpffs holds
- * pins, and names of network namespaces are mounts in /run/netns. The program is not the first process (no exec), since a
+ * pins, and /run the names of network namespaces and what nodes keep at run time. The program is not the first process (no exec), since a
  * first process must reap orphans and is deaf to signals it has no handler for.
  */
 const PREPARE = `set -e
 mount -t sysfs sysfs /sys
 mount -t bpf bpf /sys/fs/bpf
-mkdir -p /run/netns
-mount -t tmpfs tmpfs /run/netns
+mount -t tmpfs -o mode=755 tmpfs /run
+mkdir /run/netns
 ip link set lo up
 "$@"
 exit $?`;
