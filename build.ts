@@ -1,6 +1,7 @@
 /** Builds everything that is shipped into dist/: native addons, BPF objects, bundles. */
-import { copyFile, mkdir, readdir } from "node:fs/promises";
+import { chmod, copyFile, mkdir, readdir, rename, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { build, type Plugin } from "esbuild";
 import { run } from "./src/exec.ts";
 
 const root = import.meta.dirname;
@@ -45,10 +46,54 @@ async function compileBpf(): Promise<void> {
   }
 }
 
+/** Lets the package "netlink" find its addon beside the bundle instead of in its own folder. */
+const netlinkAddon: Plugin = {
+  name: "netlink-addon",
+  setup(bundler) {
+    bundler.onResolve({ filter: /^node-gyp-build$/ }, ({ path }) => ({ path, namespace: "netlink-addon" }));
+    bundler.onLoad({ filter: /.*/, namespace: "netlink-addon" }, () => ({
+      contents: 'module.exports = () => require("./netlink.node");',
+    }));
+  },
+};
+
+async function bundle(): Promise<void> {
+  for (const name of (await readdir(dist)).filter((file) => file.endsWith(".mjs"))) {
+    await rm(join(dist, name));
+  }
+  await build({
+    entryPoints: { cli: join(root, "src/cli.ts"), plugin: join(root, "cni/main.ts") },
+    outdir: dist,
+    outExtension: { ".js": ".mjs" },
+    bundle: true,
+    splitting: true,
+    format: "esm",
+    platform: "node",
+    target: "node24",
+    external: ["*.node"],
+    plugins: [netlinkAddon],
+    // CommonJS packages inside an ES module still ask for Node's own modules by require().
+    banner: {
+      js: 'import { createRequire as bundledRequire } from "node:module"; const require = bundledRequire(import.meta.url);',
+    },
+    logLevel: "warning",
+  });
+}
+
+async function copyPrograms(): Promise<void> {
+  await copyFile(join(root, "src/launcher.sh"), join(dist, "cni-ipip"));
+  await chmod(join(dist, "cni-ipip"), 0o755);
+  // Beside and renamed: a Node.js that is running cannot be overwritten.
+  await copyFile(process.execPath, join(dist, "node.new"));
+  await rename(join(dist, "node.new"), join(dist, "node"));
+}
+
 async function main(): Promise<void> {
   await mkdir(dist, { recursive: true });
   await buildAddons();
   await compileBpf();
+  await bundle();
+  await copyPrograms();
 }
 
 await main();

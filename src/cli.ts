@@ -1,0 +1,32 @@
+/** The command line: `cni-ipip sync`. As a CNI plugin (CNI_COMMAND is set) another program is started, see cni/main.ts. */
+import { Command } from "commander";
+import pino from "pino";
+
+const program = new Command("cni-ipip")
+  .description("An eBPF-backed IPIP overlay network for container clusters")
+  .showHelpAfterError();
+
+program
+  .command("sync")
+  .description("keep this node's tunnel, routes, host-net set and guard in step with the cluster")
+  .option("-c, --config <file>", "the configuration, a JSON file", "/etc/cni-ipip/sync.json")
+  .action(sync);
+
+await program.parseAsync();
+
+async function sync({ config: path }: { config: string }): Promise<void> {
+  const { readConfig } = await import("./sync/config.ts");
+  const { FileDatastore } = await import("./datastore/file-datastore.ts");
+  const { startSync } = await import("./sync/sync.ts");
+  try {
+    const config = await readConfig(path);
+    const log = pino({ level: config.logLevel, base: { node: config.nodeName } }, pino.destination(2));
+    const running = await startSync(config, new FileDatastore(config.datastore.path), log);
+    for (const signal of ["SIGINT", "SIGTERM"] as const) {
+      process.once(signal, () => running.stop());
+    }
+  } catch (error) {
+    console.error((error as Error).message);
+    process.exitCode = 1;
+  }
+}

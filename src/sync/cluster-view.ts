@@ -1,0 +1,45 @@
+/** What the datastore has told so far. */
+import type { Update } from "../datastore/cluster.ts";
+import type { Block, ClusterSettings, Node } from "../datastore/documents.ts";
+import { allHostNets, type HostNets } from "../ipset/members.ts";
+
+export class ClusterView {
+  readonly nodes = new Map<string, Node>();
+  readonly blocks = new Map<string, Block>();
+  #settings: ClusterSettings = { kind: "ClusterSettings", externalNodeCidrs: [] };
+
+  onUpdate(update: Update): void {
+    switch (update.kind) {
+      case "node":
+        setOrDelete(this.nodes, update.name, update.value);
+        break;
+      case "block":
+        setOrDelete(this.blocks, update.name, update.value);
+        break;
+      case "settings":
+        this.#settings = update.value;
+        break;
+      case "pool":
+        // A pool says where blocks may lie; the datastore lets no other block through.
+        break;
+    }
+  }
+
+  /** Everybody who may send this node tunnel packets. */
+  hostNets(ownNode: string): HostNets {
+    const nodes = [...this.nodes.values()].map(({ name, address, otherAddresses = [] }) => ({
+      name,
+      address,
+      otherAddresses,
+    }));
+    return allHostNets({ nodes, ownNode, externalNodeCidrs: this.#settings.externalNodeCidrs });
+  }
+}
+
+function setOrDelete<T>(objects: Map<string, T>, name: string, value: T | undefined): void {
+  if (value === undefined) {
+    objects.delete(name);
+  } else {
+    objects.set(name, value);
+  }
+}

@@ -1,0 +1,162 @@
+/** This node's part of the overlay: guard, tunl0 and routes, made to follow cluster and kernel. */
+import { rm } from "node:fs/promises";
+import { isDeepStrictEqual } from "node:util";
+import type { Logger } from "pino";
+import { ensureSysctl } from "../linux/sysctl.ts";
+import type { Address } from "../netlink/address.ts";
+import type { Link } from "../netlink/link.ts";
+import type { NetlinkEvent } from "../netlink/monitor.ts";
+import type { Netlink } from "../netlink/netlink.ts";
+import { describeRoute, type Route } from "../netlink/route.ts";
+import { type NodeState, nodeStatePath, readNodeState, writeNodeState } from "../node-state.ts";
+import { findTunnelDevice, keepIpipDeviceInSync } from "../tunnel/device.ts";
+import { syncRoutes } from "../tunnel/route-table.ts";
+import { isTunnelRoute, wantedRoutes } from "../tunnel/routes.ts";
+import type { ClusterView } from "./cluster-view.ts";
+import type { Conditions } from "./conditions.ts";
+import type { SyncConfig } from "./config.ts";
+import type { GuardKeeper } from "./guard-keeper.ts";
+import { type OwnNode, ownNode, tunnelMtu } from "./own-node.ts";
+
+export class NodeNetwork {
+  readonly #config: Pick<SyncConfig, "nodeName" | "runDir">;
+  readonly #netlink: Netlink;
+  readonly #guard: GuardKeeper;
+  readonly #conditions: Conditions;
+  readonly #log: Logger;
+  /** Kept when the datastore forgets this node: its pods still run. */
+  #own: OwnNode | undefined;
+  #tunnelIndex = 0;
+  #wantedRoutes: ReadonlyMap<string, Route> = new Map();
+  #published: NodeState | undefined;
+
+  constructor(options: {
+    readonly config: Pick<SyncConfig, "nodeName" | "runDir">;
+    readonly netlink: Netlink;
+    readonly guard: GuardKeeper;
+    readonly conditions: Conditions;
+    readonly log: Logger;
+  }) {
+    this.#config = options.config;
+    this.#netlink = options.netlink;
+    this.#guard = options.guard;
+    this.#conditions = options.conditions;
+    this.#log = options.log;
+  }
+
+  /** Before the first snapshot of the datastore nothing is changed but a missing guard in front of a working tunnel. */
+  async watchBeforeSnapshot(): Promise<void> {
+    const links = await this.#netlink.links();
+    this.#guard.watchBeforeSnapshot(links, findTunnelDevice(links)?.up === true);
+    this.#published = await readNodeState(this.#config.runDir).catch(() => undefined);
+  }
+
+  /** Whether the event can have undone something. Pods come and go all day: their links and routes are the plugin's. */
+  matters(event: NetlinkEvent): boolean {
+    switch (event.kind) {
+      case "link":
+        return !event.link.name.startsWith("cali");
+      case "route": {
+        const wanted = this.#wantedRoutes.get(event.route.destination);
+        const isAsWanted = !event.removed && isDeepStrictEqual(event.route, wanted);
+        return !isAsWanted && (wanted !== undefined || isTunnelRoute(event.route, this.#tunnelIndex));
+      }
+      default:
+        return true;
+    }
+  }
+
+  /**
+   * The order is the gate: members and guard are in force before tunl0 comes up and decapsulates, routes follow it, and
+   * the plugin hears last.
+   */
+  async completeDeferredWork(cluster: ClusterView): Promise<void> {
+    const [links, addresses] = await Promise.all([this.#netlink.links(), this.#netlink.addresses()]);
+    const isGuarded = await this.#conditions.attempt("guard", () => this.#keepGuard(cluster, links, addresses));
+    const isKnown = this.#refreshOwnNode(cluster);
+    if (!this.#own) {
+      return;
+    }
+    if (!isGuarded && findTunnelDevice(links)?.up !== true) {
+      throw new Error("Cannot bring the tunnel up: the guard in front of it is not in place");
+    }
+    if (ensureSysctl("ipv4/ip_forward", 1)) {
+      this.#log.info("ip_forward switched on");
+    }
+    const mtu = tunnelMtu(this.#own, links, addresses);
+    await this.#keepTunnel(this.#own, mtu);
+    await this.#keepRoutes(this.#own, cluster, mtu);
+    await this.#publish(isKnown ? nodeStateOf(this.#own, mtu) : undefined);
+    if (!isGuarded) {
+      throw new Error("Cannot finish: the guard is not in place");
+    }
+  }
+
+  #keepGuard(cluster: ClusterView, links: readonly Link[], addresses: readonly Address[]): void {
+    const change = this.#guard.keepInSync(cluster.hostNets(this.#config.nodeName), links, addresses);
+    if (change.added + change.removed > 0) {
+      this.#log.info(change, "host-net set changed");
+    }
+  }
+
+  #refreshOwnNode(cluster: ClusterView): boolean {
+    const { nodeName } = this.#config;
+    const known = ownNode(nodeName, cluster.nodes, cluster.blocks.values());
+    this.#own = known ?? this.#own;
+    const object = `node/${nodeName}`;
+    if (!known) {
+      this.#conditions.set(
+        object,
+        `Cannot serve this node: the datastore has no document of node "${nodeName}", add it`,
+      );
+    } else if (known.tunnelAddress === undefined) {
+      this.#conditions.set(object, `Cannot give addresses to pods: node "${nodeName}" has no block, add one`);
+    } else {
+      this.#conditions.set(object, undefined);
+    }
+    return known !== undefined;
+  }
+
+  async #keepTunnel(own: OwnNode, mtu: number): Promise<void> {
+    const { index, changes } = await keepIpipDeviceInSync(this.#netlink, { mtu, address: own.tunnelAddress });
+    this.#tunnelIndex = index;
+    if (changes.length > 0) {
+      this.#log.info({ changes }, "tunl0 changed");
+    }
+  }
+
+  async #keepRoutes(own: OwnNode, cluster: ClusterView, mtu: number): Promise<void> {
+    this.#wantedRoutes = wantedRoutes({
+      ownNode: own.node.name,
+      nodes: cluster.nodes,
+      // A node that the datastore forgot keeps its own blocks: their pods still run.
+      blocks: new Set([...own.blocks, ...cluster.blocks.values()]),
+      tunnel: { index: this.#tunnelIndex, mtu },
+    });
+    const { set, removed } = await syncRoutes(this.#netlink, this.#wantedRoutes, this.#tunnelIndex);
+    if (set.length + removed.length > 0) {
+      this.#log.info({ set: set.map(describeRoute), removed: removed.map(describeRoute) }, "routes changed");
+    }
+  }
+
+  /** @param state undefined while no pod may be added */
+  async #publish(state: NodeState | undefined): Promise<void> {
+    if (isDeepStrictEqual(state, this.#published)) {
+      return;
+    }
+    if (state) {
+      await writeNodeState(this.#config.runDir, state);
+      this.#log.info(state, "ready for pods");
+    } else {
+      await rm(nodeStatePath(this.#config.runDir), { force: true });
+      this.#log.info("not ready for pods");
+    }
+    this.#published = state;
+  }
+}
+
+function nodeStateOf({ node, blocks, tunnelAddress }: OwnNode, mtu: number): NodeState | undefined {
+  return tunnelAddress === undefined
+    ? undefined
+    : { version: 1, nodeName: node.name, mtu, tunnelAddress, blocks: blocks.map(({ cidr }) => cidr) };
+}

@@ -1,0 +1,46 @@
+/** This node as the datastore and its own links describe it. */
+import { parseCidr } from "../cidr.ts";
+import type { Block, Node } from "../datastore/documents.ts";
+import type { Address } from "../netlink/address.ts";
+import type { Link } from "../netlink/link.ts";
+import { outerHeaderLength } from "../tunnel/device.ts";
+
+export interface OwnNode {
+  readonly node: Node;
+  /** In the order they were claimed. */
+  readonly blocks: readonly Block[];
+  /** The first address of the first block: never a pod's. */
+  readonly tunnelAddress: string | undefined;
+}
+
+/** @returns undefined when the datastore does not know the node */
+export function ownNode(name: string, nodes: ReadonlyMap<string, Node>, blocks: Iterable<Block>): OwnNode | undefined {
+  const node = nodes.get(name);
+  if (!node) {
+    return undefined;
+  }
+  const own = [...blocks].filter((block) => block.node === name).sort(inClaimOrder);
+  return { node, blocks: own, tunnelAddress: own[0]?.cidr.split("/")[0] };
+}
+
+/**
+ * What fits through the tunnel, in bytes: the MTU of the link that carries the node's address, less the outer header.
+ *
+ * @throws an error that names the address when no link carries it
+ */
+export function tunnelMtu({ node }: OwnNode, links: readonly Link[], addresses: readonly Address[]): number {
+  const [nodeAddress] = node.address.split("/");
+  const linkIndex = addresses.find(({ address }) => address === nodeAddress)?.linkIndex;
+  const uplink = links.find(({ index }) => index === linkIndex);
+  if (!uplink) {
+    throw new Error(
+      `Cannot find the node's own address "${nodeAddress}" on any link: correct the document of node "${node.name}" or the link`,
+    );
+  }
+  return uplink.mtu - outerHeaderLength;
+}
+
+function inClaimOrder(one: Block, other: Block): number {
+  const byOrder = (one.claimOrder ?? 0) - (other.claimOrder ?? 0);
+  return byOrder === 0 ? parseCidr(one.cidr).first - parseCidr(other.cidr).first : byOrder;
+}
