@@ -1,6 +1,6 @@
 /** Which of the node's addresses a container gets. */
 import { CniCode, CniError } from "@containernetworking/cni-types-ts";
-import IPCIDR from "ip-cidr";
+import { formatAddress, parseCidr } from "../cidr.ts";
 import { isSameOwner, type Lease, type LeaseOwner, type LeaseStore } from "./lease-store.ts";
 
 /** The node's part of the pod network. */
@@ -62,7 +62,8 @@ export class Pool {
 
 /** All of them: with /32 addresses in the pods, network and broadcast address are as good as any. */
 function addressesOf(block: string): string[] {
-  return new IPCIDR(block).toArray();
+  const { first, last } = parseCidr(block);
+  return Array.from({ length: last - first + 1 }, (_, offset) => formatAddress(first + offset));
 }
 
 function startingBehind(last: string | undefined, addresses: readonly string[]): string[] {

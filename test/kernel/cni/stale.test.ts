@@ -1,0 +1,117 @@
+import { afterEach, beforeEach, expect, jest, test } from "@jest/globals";
+import { TestNode } from "./node.ts";
+
+const args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=nginx";
+const hostLink = "calic440f455693"; // of default.nginx
+jest.setTimeout(60_000); // each call of the plugin is a process, and two cores may be busy
+
+let node: TestNode;
+
+beforeEach(async () => {
+  node = await TestNode.create();
+  await node.writeState();
+});
+
+afterEach(() => node.remove());
+
+const done = { exitCode: 0, json: undefined, stderr: "" };
+
+test("DEL succeeds before any ADD, also when sync never ran", async () => {
+  const fresh = await TestNode.create();
+  const netns = await fresh.createPod();
+  expect(await fresh.call("DEL", { containerId: "c1", netns, args })).toEqual(done);
+  await fresh.remove();
+});
+
+test("DEL succeeds any number of times", async () => {
+  const netns = await node.createPod();
+  await node.call("ADD", { containerId: "c1", netns, args });
+  for (let time = 0; time < 3; time++) {
+    expect(await node.call("DEL", { containerId: "c1", netns, args })).toEqual(done);
+  }
+});
+
+test("DEL with the namespace gone releases the lease", async () => {
+  const netns = await node.createPod();
+  await node.call("ADD", { containerId: "c1", netns, args });
+  await node.removeNamespace(netns);
+  expect(await node.call("DEL", { containerId: "c1", netns, args })).toEqual(done);
+  expect(await node.hostLinks()).toEqual([]);
+  expect(await node.leases()).toEqual([]);
+});
+
+test("DEL with an empty CNI_NETNS and without CNI_ARGS removes the link of a living pod", async () => {
+  const netns = await node.createPod();
+  await node.call("ADD", { containerId: "c1", netns, args });
+  expect(await node.call("DEL", { containerId: "c1" })).toEqual(done);
+  expect(await node.hostLinks()).toEqual([]);
+  expect(await node.leases()).toEqual([]);
+});
+
+test("DEL touches no interface that another plugin made in the pod", async () => {
+  const netns = await node.createPod();
+  await node.podIp(netns, "link", "add", "eth0", "type", "bridge");
+  await node.call("DEL", { containerId: "c1", netns, args });
+  expect(await node.podIp(netns, "link", "show", "eth0")).toHaveLength(1);
+});
+
+test("DEL takes CNI_ARGS that ADD refuses", async () => {
+  const netns = await node.createPod();
+  const strange = { containerId: "c1", netns, args: "NONSENSE=1" };
+  expect((await node.call("ADD", strange)).json).toMatchObject({ code: 4, msg: expect.stringContaining('"NONSENSE"') });
+  expect(await node.call("DEL", strange)).toEqual(done);
+});
+
+test("a pod's new sandbox takes over the link name, and the old one's late DEL leaves it alone", async () => {
+  const [older, newer] = [await node.createPod(), await node.createPod()];
+  await node.call("ADD", { containerId: "old", netns: older, args });
+  const { exitCode } = await node.call("ADD", { containerId: "new", netns: newer, args });
+  expect(exitCode).toBe(0);
+  expect(await node.leases()).toEqual(["10.100.15.129", "10.100.15.130"]);
+  expect(await node.podIp(older, "link")).toMatchObject([{ ifname: "lo" }]);
+
+  expect(await node.call("DEL", { containerId: "old", netns: older, args })).toEqual(done);
+  expect(await node.ip("link", "show", hostLink)).toMatchObject([{ ifalias: "cni-ipip:new/eth0" }]);
+  expect(await node.ip("route")).toMatchObject([{ dst: "10.100.15.130", dev: hostLink }]);
+  expect(await node.leases()).toEqual(["10.100.15.130"]);
+});
+
+test("ADD heals what an ADD left that was killed before it signed its link", async () => {
+  const netns = await node.createPod();
+  await node.ip("link", "add", hostLink, "address", "ee:ee:ee:ee:ee:ee", "type", "veth", "peer", "eth0");
+  await node.ip("link", "set", "eth0", "netns", netns.slice("/run/netns/".length));
+  const { exitCode } = await node.call("ADD", { containerId: "c1", netns, args });
+  expect(exitCode).toBe(0);
+  expect(await node.ip("link", "show", hostLink)).toMatchObject([{ ifalias: "cni-ipip:c1/eth0" }]);
+});
+
+test("ADD refuses another interface of the same pod and keeps the first", async () => {
+  const netns = await node.createPod();
+  await node.call("ADD", { containerId: "c1", netns, args });
+  const { exitCode, json } = await node.call("ADD", { containerId: "c1", netns, args, interfaceName: "net1" });
+  expect(exitCode).toBe(1);
+  expect(json).toEqual({
+    cniVersion: "1.1.0",
+    code: 101,
+    msg: `Cannot create the link "${hostLink}": it belongs to "eth0" of the same container, allowed is one interface a pod`,
+  });
+  expect(await node.leases()).toEqual(["10.100.15.129"]);
+  expect(await node.hostLinks()).toEqual([hostLink]);
+});
+
+test.each([
+  ["no alias", []],
+  ['the alias "somebody else\'s"', ["alias", "somebody else's"]],
+])("ADD refuses to remove a link of its name with %s", async (description, alias) => {
+  const netns = await node.createPod();
+  await node.ip("link", "add", hostLink, "type", "bridge");
+  await node.ip("link", "set", hostLink, "up", ...alias);
+  const { exitCode, json } = await node.call("ADD", { containerId: "c1", netns, args });
+  expect(exitCode).toBe(1);
+  expect(json).toMatchObject({
+    code: 101,
+    msg: `Cannot create the link "${hostLink}": one with ${description} exists, allowed is one that this plugin made`,
+  });
+  expect(await node.ip("link", "show", hostLink)).toMatchObject([{ linkinfo: { info_kind: "bridge" } }]);
+  expect(await node.leases()).toEqual([]);
+});
