@@ -4,11 +4,16 @@ import { addon } from "./addon.ts";
 import { BpfError, orThrowWithLog } from "./error.ts";
 import { BpfProgram } from "./program.ts";
 
-/** Where a filter is; both numbers are 1 or more. Smaller priorities run first. */
+/** Which filter of a device; all else than these whole numbers is a `RangeError`. */
 export interface FilterPlace {
+  /** 1 to 65535; smaller ones run first. */
   readonly priority: number;
+  /** 1 to 2147483647. */
   readonly handle: number;
 }
+
+const MAX_PRIORITY = 0xffff;
+const MAX_NUMBER = 0x7fffffff;
 
 export interface Filter {
   readonly programId: number;
@@ -22,6 +27,7 @@ export interface Filter {
  * ask `queryClsact` first.
  */
 export function attachClsact(program: BpfProgram, ifindex: number, { priority, handle }: FilterPlace): void {
+  checkPlace(ifindex, priority, handle);
   orThrowWithLog(
     addon.clsactAttach(program.fd, ifindex, priority, handle),
     () => `Cannot attach program "${program.name}" to the clsact ingress of device ${ifindex}`,
@@ -30,6 +36,7 @@ export function attachClsact(program: BpfProgram, ifindex: number, { priority, h
 
 /** The BPF filter at this place, undefined when there is none (or no clsact qdisc). */
 export function queryClsact(ifindex: number, { priority, handle }: FilterPlace): Filter | undefined {
+  checkPlace(ifindex, priority, handle);
   const answer = addon.clsactQuery(ifindex, priority, handle);
   if (isAbsent(answer)) {
     return undefined;
@@ -41,12 +48,26 @@ export function queryClsact(ifindex: number, { priority, handle }: FilterPlace):
 
 /** Removes the filter at this place and nothing else: the qdisc stays, others' filters may be in it. Answers whether it was there. */
 export function detachClsact(ifindex: number, { priority, handle }: FilterPlace): boolean {
+  checkPlace(ifindex, priority, handle);
   const answer = addon.clsactDetach(ifindex, priority, handle);
   if (isAbsent(answer)) {
     return false;
   }
   orThrowWithLog(answer, () => `Cannot detach from the clsact ingress of device ${ifindex}`);
   return true;
+}
+
+// The kernel takes a priority or handle of 0 as "choose one", and a filter that nobody can name again is the result.
+function checkPlace(ifindex: number, priority: number, handle: number): void {
+  checkNumber("interface index", ifindex, MAX_NUMBER);
+  checkNumber("priority", priority, MAX_PRIORITY);
+  checkNumber("handle", handle, MAX_NUMBER);
+}
+
+function checkNumber(what: string, number: number, most: number): void {
+  if (!Number.isInteger(number) || number < 1 || number > most) {
+    throw new RangeError(`Cannot use ${what} ${number}: it must be a whole number from 1 to ${most}`);
+  }
 }
 
 /** ENOENT is said of a filter, EINVAL of a qdisc that is not there. */

@@ -7,8 +7,8 @@ import { BpfError, orThrow } from "./error.ts";
 const CLOSED = -1;
 const NOT_LOADED = -2;
 
-/** What `/proc/self/fd` calls the kinds: a pin does not tell what it holds. */
-const KINDS = { map: "anon_inode:bpf-map", program: "anon_inode:bpf-prog", link: "anon_inode:bpf_link" } as const;
+/** What `/proc/self/fd` calls opened pins: the kernel's interfaces do not tell the kind. */
+const KINDS = { map: "anon_inode:bpf-map", program: "anon_inode:bpf-prog", link: "anon_inode:bpf-link" } as const;
 
 export type Kind = keyof typeof KINDS;
 

@@ -28,7 +28,7 @@ export interface LinkInfo {
 /** Devices are those of the calling thread's network namespace. */
 export class BpfLink extends KernelObject {
   /**
-   * Attaches an XDP program. Throws a `BpfError`, among others with EBUSY where the device has an XDP program already and
+   * Attaches an XDP program. Throws a `BpfError`, among others with EBUSY or EEXIST (other mode) where the device has an XDP program and
    * EOPNOTSUPP where its driver has no native XDP.
    */
   static attachXdp(program: BpfProgram, ifindex: number, mode: XdpMode): BpfLink {

@@ -142,7 +142,7 @@ export class BpfMap extends KernelObject {
     const list = Array.from(entries, (entry) => this.#toStored(entry));
     const { error, done } = setEntries(this.descriptor.number, list);
     orThrow(error, () => `Cannot store ${list.length} entries in ${this.descriptor.label}`, {
-      detail: `${done} were stored; ${this.#limit}`,
+      detail: `${done} stored; ${this.#limit}`,
     });
   }
 
@@ -154,7 +154,7 @@ export class BpfMap extends KernelObject {
     }
     const { error, done } = deleteKeys(this.descriptor.number, list);
     orThrow(error, () => `Cannot delete ${list.length} entries of ${this.descriptor.label}`, {
-      detail: `${done} were deleted`,
+      detail: `${done} deleted`,
     });
     return done;
   }

@@ -8,7 +8,7 @@ import { BpfProgram } from "./program.ts";
 
 export class BpfObject {
   readonly name: string;
-  /** In the object's order, with those that the compiler makes of global variables (".bss", ".rodata"). */
+  /** With those that the compiler makes of global variables (".bss", ".rodata"). */
   readonly maps: readonly BpfMap[];
   readonly programs: readonly BpfProgram[];
   readonly #handle: ObjectHandle;
