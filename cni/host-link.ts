@@ -1,10 +1,12 @@
 /** The host's end of a pod's veth pair, and the route to the pod through it. */
+import { existsSync } from "node:fs";
 import { CniCode, CniError } from "@containernetworking/cni-types-ts";
+import { ensureSysctl } from "../src/linux/sysctl.ts";
 import type { Link } from "../src/netlink/link.ts";
 import { mainTable, ownProtocol } from "../src/netlink/route.ts";
 import { NetlinkError } from "../src/netlink/socket.ts";
 import { type Attachment, hostLinkName, linkAlias, ownerOfAlias } from "./attachment.ts";
-import { type Host, hasSysctl, setSysctl } from "./host.ts";
+import type { Host } from "./host.ts";
 
 /** The same on every host link: pods keep their neighbour entry when they meet another link. */
 export const hostMac = "ee:ee:ee:ee:ee:ee";
@@ -53,11 +55,12 @@ export async function configureHostLink({ netlink }: Host, attachment: Attachmen
   }
   // The kernel takes an alias only for a link that exists, not with its creation.
   await netlink.setLink(link.index, { alias: linkAlias(attachment) });
-  setSysctl(`ipv4/conf/${name}/proxy_arp`, 1);
-  setSysctl(`ipv4/neigh/${name}/proxy_delay`, 0); // otherwise each answer waits up to 0.8 s
-  setSysctl(`ipv4/conf/${name}/forwarding`, 1);
-  if (hasSysctl(`ipv6/conf/${name}`)) {
-    setSysctl(`ipv6/conf/${name}/accept_ra`, 0); // a pod must not give the host a route
+  ensureSysctl(`ipv4/conf/${name}/proxy_arp`, 1);
+  ensureSysctl(`ipv4/neigh/${name}/proxy_delay`, 0); // otherwise each answer waits up to 0.8 s
+  ensureSysctl(`ipv4/conf/${name}/forwarding`, 1);
+  // All of it is missing where the kernel was started without IPv6.
+  if (existsSync(`/proc/sys/net/ipv6/conf/${name}`)) {
+    ensureSysctl(`ipv6/conf/${name}/accept_ra`, 0); // a pod must not give the host a route
   }
   await netlink.setLink(link.index, { up: true });
   return link;

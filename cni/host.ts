@@ -1,5 +1,4 @@
 /** The node that the verbs act on. */
-import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { CniCode, CniError } from "@containernetworking/cni-types-ts";
 import { DiskLeases } from "../src/ipam/disk-leases.ts";
@@ -37,14 +36,4 @@ export async function requireNodeState({ runDir }: Host): Promise<NodeState> {
     );
   }
   return state;
-}
-
-/** @param key below /proc/sys/net, of the namespace that the calling thread is in */
-export function setSysctl(key: string, value: number): void {
-  writeFileSync(join("/proc/sys/net", key), String(value));
-}
-
-/** Whether there is a key: all of "ipv6" is missing where the kernel was started without IPv6. */
-export function hasSysctl(key: string): boolean {
-  return existsSync(join("/proc/sys/net", key));
 }

@@ -1,0 +1,96 @@
+import { expect, test } from "@jest/globals";
+import { dispatch } from "../../../cni/dispatch.ts";
+
+const environment = {
+  CNI_COMMAND: "ADD",
+  CNI_CONTAINERID: "c1",
+  CNI_NETNS: "/run/netns/pod",
+  CNI_IFNAME: "eth0",
+};
+const config = { cniVersion: "1.0.0", name: "pods", type: "cni-ipip" };
+
+async function failure(configuration: string, call: object = environment): Promise<unknown> {
+  const { exitCode, output } = await dispatch({ environment: { ...call }, configuration }, fail);
+  expect(exitCode).toBe(1);
+  return JSON.parse(output);
+}
+
+function fail(sentence: string): never {
+  throw new Error(`nothing was to be logged: ${sentence}`);
+}
+
+const prefix = "Cannot use the network configuration: ";
+
+test.each([
+  [{ mtu: "big" }, 'field "mtu" is "big", allowed is a whole number of bytes from 68 to 65535'],
+  [{ mtu: 1480.5 }, 'field "mtu" is 1480.5, allowed is a whole number of bytes from 68 to 65535'],
+  [{ mtu: 67 }, 'field "mtu" is 67, allowed is a whole number of bytes from 68 to 65535'],
+  [{ mtu: null }, 'field "mtu" is null, allowed is a whole number of bytes from 68 to 65535'],
+  [{ runDir: "run" }, 'field "runDir" is "run", allowed is an absolute path'],
+  [{ stateDir: 7 }, 'field "stateDir" is 7, allowed is an absolute path'],
+  [
+    { name: "../pods" },
+    'field "name" is "../pods", allowed is letters, digits, "_", "." and "-", a letter or digit first',
+  ],
+  [
+    { name: undefined },
+    'field "name" is missing, allowed is letters, digits, "_", "." and "-", a letter or digit first',
+  ],
+  [{ type: "" }, 'field "type" is "", allowed is the plugin\'s file name'],
+  [{ cniVersion: undefined }, 'field "cniVersion" is missing, allowed is one of 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0'],
+  [{ dns: [] }, 'field "dns" is [], allowed is an object {nameservers, domain, search, options}'],
+  [{ dns: { search: [1] } }, 'field "dns.search.0" is 1, allowed is an object {nameservers, domain, search, options}'],
+  [{ prevResult: "x" }, 'field "prevResult" is "x", allowed is the result of the plugin before, an object'],
+])("a configuration with %j is refused by field, value and what is allowed", async (change, problem) => {
+  expect(await failure(JSON.stringify({ ...config, ...change }))).toMatchObject({
+    code: 7,
+    msg: `${prefix}${problem}`,
+  });
+});
+
+test.each(["0.2.0", "1.2.0", "latest", 1])("the version %j is refused", async (cniVersion) => {
+  expect(await failure(JSON.stringify({ ...config, cniVersion }))).toMatchObject({
+    code: 1,
+    msg: `Cannot speak cniVersion ${JSON.stringify(cniVersion)}: allowed are 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0`,
+  });
+});
+
+test("text that is not JSON is refused without repeating it, since it can hold tokens", async () => {
+  expect(await failure('{"token": "secret"')).toEqual({
+    cniVersion: "1.1.0",
+    code: 6,
+    msg: "Cannot decode the network configuration: 18 characters that are not JSON, allowed is a JSON object",
+  });
+  for (const text of ['["secret"]', '"secret"']) {
+    expect(JSON.stringify(await failure(text))).not.toContain("secret");
+  }
+});
+
+test("an error is told in the caller's version", async () => {
+  const missing = { CNI_COMMAND: "ADD" };
+  expect(await failure('{"cniVersion":"0.4.0"}', missing)).toEqual({
+    cniVersion: "0.4.0",
+    code: 4,
+    msg: "Cannot run ADD: missing CNI_CONTAINERID, CNI_NETNS, CNI_IFNAME, needed are CNI_CONTAINERID, CNI_NETNS, CNI_IFNAME",
+  });
+});
+
+test.each(["CHECK", "GC", "STATUS"])("%s is refused while it is not there", async (command) => {
+  const call = { ...environment, CNI_PATH: "/opt/cni/bin", CNI_COMMAND: command };
+  expect(await failure(JSON.stringify(config), call)).toMatchObject({
+    code: 4,
+    msg: `Cannot use CNI_COMMAND: "${command}", allowed are ADD, DEL, VERSION`,
+  });
+});
+
+test.each([
+  ['{"cniVersion":"1.0.0"}', "1.0.0"],
+  ["", "1.1.0"],
+])("VERSION answers %j in %s", async (configuration, cniVersion) => {
+  const { exitCode, output } = await dispatch({ environment: { CNI_COMMAND: "VERSION" }, configuration }, fail);
+  expect(exitCode).toBe(0);
+  expect(JSON.parse(output)).toEqual({
+    cniVersion,
+    supportedVersions: ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"],
+  });
+});
