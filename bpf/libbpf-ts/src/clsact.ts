@@ -3,6 +3,7 @@ import { constants } from "node:os";
 import { addon } from "./addon.ts";
 import { BpfError, orThrowWithLog } from "./error.ts";
 import { BpfProgram } from "./program.ts";
+import { checkRange } from "./range.ts";
 
 /** Which filter of a device; all else than these whole numbers is a `RangeError`. */
 export interface FilterPlace {
@@ -13,7 +14,6 @@ export interface FilterPlace {
 }
 
 const MAX_PRIORITY = 0xffff;
-const MAX_NUMBER = 0x7fffffff;
 
 export interface Filter {
   readonly programId: number;
@@ -34,7 +34,7 @@ export function attachClsact(program: BpfProgram, ifindex: number, { priority, h
   );
 }
 
-/** The BPF filter at this place, undefined when there is none (or no clsact qdisc). */
+/** The BPF filter at this place, undefined when there is none (or no clsact qdisc). Needs CAP_SYS_ADMIN for the tag. */
 export function queryClsact(ifindex: number, { priority, handle }: FilterPlace): Filter | undefined {
   checkPlace(ifindex, priority, handle);
   const answer = addon.clsactQuery(ifindex, priority, handle);
@@ -59,15 +59,9 @@ export function detachClsact(ifindex: number, { priority, handle }: FilterPlace)
 
 // The kernel takes a priority or handle of 0 as "choose one", and a filter that nobody can name again is the result.
 function checkPlace(ifindex: number, priority: number, handle: number): void {
-  checkNumber("interface index", ifindex, MAX_NUMBER);
-  checkNumber("priority", priority, MAX_PRIORITY);
-  checkNumber("handle", handle, MAX_NUMBER);
-}
-
-function checkNumber(what: string, number: number, most: number): void {
-  if (!Number.isInteger(number) || number < 1 || number > most) {
-    throw new RangeError(`Cannot use ${what} ${number}: it must be a whole number from 1 to ${most}`);
-  }
+  checkRange("interface index", ifindex);
+  checkRange("priority", priority, MAX_PRIORITY);
+  checkRange("handle", handle);
 }
 
 /** ENOENT is said of a filter, EINVAL of a qdisc that is not there. */

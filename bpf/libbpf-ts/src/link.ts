@@ -4,6 +4,7 @@ import { addon } from "./addon.ts";
 import { Descriptor, KernelObject } from "./descriptor.ts";
 import { BpfError, orThrow } from "./error.ts";
 import type { BpfProgram } from "./program.ts";
+import { checkRange } from "./range.ts";
 
 /** enum bpf_attach_type of linux/bpf.h; headers older than Linux 6.6 lack the tcx ones. */
 const ATTACH_TYPES = { xdp: 37, tcx_ingress: 46, tcx_egress: 47 } as const;
@@ -100,6 +101,7 @@ function attach(
   ifindex: number,
   { name, type, flags }: { readonly name: string; readonly type: number; readonly flags: number },
 ): BpfLink {
+  checkRange("interface index", ifindex);
   const number = orThrow(
     addon.linkCreate(program.fd, ifindex, type, flags),
     () => `Cannot attach program "${program.name}" to device ${ifindex} as ${name}`,

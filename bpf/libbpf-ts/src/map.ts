@@ -4,6 +4,7 @@ import { addon, type MapDescription } from "./addon.ts";
 import { deleteKeys, type Entry, setEntries } from "./batch.ts";
 import { Descriptor, KernelObject } from "./descriptor.ts";
 import { BpfError, orThrow } from "./error.ts";
+import { checkRange } from "./range.ts";
 
 /** BPF_ANY, BPF_NOEXIST, BPF_EXIST of linux/bpf.h. */
 const MODES = { any: 0, create: 1, update: 2 } as const;
@@ -84,6 +85,7 @@ export class BpfMap extends KernelObject {
 
   /** Before the load: another limit than the one in the object. */
   setMaxEntries(entries: number): void {
+    checkRange("limit of entries", entries);
     this.#beforeLoad().setMaxEntries(entries);
     this.#description = { ...this.#description, maxEntries: entries };
   }

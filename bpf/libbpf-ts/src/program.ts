@@ -2,6 +2,7 @@
 import { addon, type ProgramDescription } from "./addon.ts";
 import { Descriptor, KernelObject } from "./descriptor.ts";
 import { orThrow } from "./error.ts";
+import { checkRange } from "./range.ts";
 
 /** By how much a program may lengthen a packet in a test run: the most an IPv4 packet can have. Bytes. */
 const GROWTH = 65_536;
@@ -37,7 +38,7 @@ export class BpfProgram extends KernelObject {
     return BpfProgram.#fromDescriptor(Descriptor.openPinned("program", path), path);
   }
 
-  /** A program that is loaded, by whomever. Throws a `BpfError` with ENOENT when there is none. */
+  /** A program that is loaded, by whomever; needs CAP_SYS_ADMIN. Throws a `BpfError` with ENOENT when there is none. */
   static fromId(id: number): BpfProgram {
     return BpfProgram.#fromDescriptor(
       orThrow(addon.programById(id), () => `Cannot open the program with the id ${id}`),
@@ -75,6 +76,7 @@ export class BpfProgram extends KernelObject {
 
   /** Runs the program on a packet without a device: BPF_PROG_TEST_RUN, docs.kernel.org/bpf/bpf_prog_run.html. */
   testRun({ data, context = new Uint8Array(0), repeat = 1 }: TestRun): TestRunResult {
+    checkRange("number of repetitions", repeat);
     const answer = new Uint8Array(data.length + GROWTH);
     const { returnValue, size, durationNs } = orThrow(
       addon.programTestRun(this.fd, data, context, repeat, answer),

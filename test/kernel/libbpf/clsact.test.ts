@@ -86,9 +86,7 @@ test("replacing a filter loses no packet while traffic passes", async () => {
 
 test("detachClsact() removes our filter and leaves those of others", async () => {
   await veth.inFar("tc", "qdisc", "add", "dev", "far", "clsact");
-  await veth.inFar(
-    ...("tc filter add dev far ingress pref 5 u32 match u32 0 0 flowid 1:1".split(" ") as [string, ...string[]]),
-  );
+  await veth.inFar("tc", ..."filter add dev far ingress pref 5 u32 match u32 0 0 flowid 1:1".split(" "));
   await attach("second_tc", { priority: 3, handle: 9 });
   await attach("first_tc", OURS);
 
@@ -104,9 +102,7 @@ test("detachClsact() removes our filter and leaves those of others", async () =>
 
 test("a priority at which another kind of filter is, is refused with the kernel's words", async () => {
   await veth.inFar("tc", "qdisc", "add", "dev", "far", "clsact");
-  await veth.inFar(
-    ...("tc filter add dev far ingress pref 1 u32 match u32 0 0 flowid 1:1".split(" ") as [string, ...string[]]),
-  );
+  await veth.inFar("tc", ..."filter add dev far ingress pref 1 u32 match u32 0 0 flowid 1:1".split(" "));
   const error = await attach("first_tc", OURS);
   expect(error.message).toContain(`Cannot attach program "first_tc" to the clsact ingress of device ${veth.ifindex}`);
   expect(error.message).toContain("Kernel error message");

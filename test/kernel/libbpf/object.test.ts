@@ -105,6 +105,7 @@ test("setMaxEntries() before the load changes the limit of the map", () => {
   using pinned = BpfMap.openPinned(bpffs.path("seven"));
   expect(pinned.maxEntries).toBe(7);
   expect(object.map("table").maxEntries).toBe(7);
+  expect(() => object.map("table").setMaxEntries(0)).toThrow(RangeError);
   expect(refusal(() => object.map("table").setMaxEntries(8)).code).toBe("EBUSY");
 });
 

@@ -50,6 +50,7 @@ test("testRun() measures the mean of its repetitions", () => {
   const { durationNs } = object.program("first_tc").testRun({ data: new Uint8Array(60), repeat: 10_000 });
   expect(durationNs).toBeGreaterThan(0);
   expect(durationNs).toBeLessThan(100_000);
+  expect(() => object.program("first_tc").testRun({ data: new Uint8Array(60), repeat: 0 })).toThrow(RangeError);
 });
 
 test("testRun() of a packet shorter than an Ethernet header is refused", () => {
@@ -58,7 +59,12 @@ test("testRun() of a packet shorter than an Ethernet header is refused", () => {
   expect(error.message).toContain('Cannot run program "first_tc" on a packet of 13 bytes');
 });
 
-test("equal programs have the same tag and different ids", () => {
+test("a path with a null byte is refused, not pinned elsewhere", () => {
+  expect(() => object.program("first_tc").pin(bpffs.path("cut\0off"))).toThrow("without null bytes");
+  expect(refusal(() => BpfProgram.openPinned(bpffs.path("cut"))).code).toBe("ENOENT");
+});
+
+test("the tag is the instructions' hash, the id the program's own", () => {
   const first = object.program("first_tc");
   expect(first.tag).toMatch(/^[0-9a-f]{16}$/);
   expect(object.program("second_tc").tag).not.toBe(first.tag);

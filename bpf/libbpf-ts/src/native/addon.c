@@ -118,6 +118,11 @@ char *to_text(napi_env env, napi_value value)
 	char *text = malloc(length + 1);
 	if (text)
 		napi_get_value_string_utf8(env, value, text, length + 1, &length);
+	if (text && strlen(text) != length) { /* the kernel would see another path */
+		free(text);
+		napi_throw_type_error(env, NULL, "Cannot read an argument: it must be a string without null bytes");
+		return NULL;
+	}
 	return text;
 }
 
