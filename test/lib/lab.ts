@@ -31,40 +31,23 @@ export class Lab {
   /** Builds machines, wire and datastore; starts no program. What an error leaves half made is removed. */
   static async build(options: LabOptions = {}): Promise<Lab> {
     const directory = await mkdtemp(LAB_DIRECTORY);
-    const made: Namespace[] = [];
-    const machine = async (name: string) => {
-      const namespace = await Namespace.create(namespaceName(name));
-      made.push(namespace);
-      return namespace;
-    };
+    const names = ["wire", "node1", "node2", "stranger"].map(namespaceName) as [string, string, string, string];
+    const machines = await Namespace.create(...names);
     try {
-      const wire = await machine("wire");
-      await wire.ip("link", "add", "wire", "type", "bridge");
-      await wire.ip("address", "add", `${GATEWAY}/20`, "dev", "wire");
-      await wire.ip("link", "set", "wire", "up");
-      const [one, two, stranger] = [await machine("node1"), await machine("node2"), await machine("stranger")];
-      await plug(wire, one, "port1", NODE1.address);
-      await plug(wire, two, "port2", NODE2.address);
-      await plug(wire, stranger, "port3", STRANGER.address);
+      const [wire, one, two, stranger] = machines;
+      await connect(wire, [
+        { machine: one, address: NODE1.address },
+        { machine: two, address: NODE2.address },
+        { machine: stranger, address: STRANGER.address },
+      ]);
       const datastore = new LabDatastore(join(directory, "datastore"));
       await describeCluster(datastore);
-      const node1 = await LabNode.create({
-        ...NODE1,
-        namespace: one,
-        directory,
-        datastore,
-        attach: options.node1 ?? "tc",
-      });
-      const node2 = await LabNode.create({
-        ...NODE2,
-        namespace: two,
-        directory,
-        datastore,
-        attach: options.node2 ?? "tc",
-      });
+      const shared = { directory, datastore };
+      const node1 = await LabNode.create({ ...NODE1, ...shared, namespace: one, attach: options.node1 ?? "tc" });
+      const node2 = await LabNode.create({ ...NODE2, ...shared, namespace: two, attach: options.node2 ?? "tc" });
       return new Lab({ node1, node2, stranger, wire, datastore, directory });
     } catch (error) {
-      await removeAll(made, directory);
+      await removeAll(machines, directory);
       throw error;
     }
   }
@@ -80,7 +63,7 @@ export class Lab {
 
   /** A network namespace as a container runtime makes it for a pod: nothing in it yet. */
   async createPod(name: string): Promise<Namespace> {
-    const pod = await Namespace.create(namespaceName(name));
+    const [pod] = await Namespace.create(namespaceName(name));
     this.#pods.push(pod);
     return pod;
   }
@@ -104,13 +87,31 @@ function namespaceName(name: string): string {
   return `lab-${process.pid}-${count}-${name}`;
 }
 
-/** Gives a machine its eth0, the other end in a port of the wire. */
-async function plug(wire: Namespace, machine: Namespace, port: string, address: string): Promise<void> {
-  await wire.ip("link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", machine.name);
-  await wire.ip("link", "set", port, "master", "wire", "up");
-  await machine.ip("address", "add", address, "broadcast", "+", "dev", "eth0");
-  await machine.ip("link", "set", "eth0", "up");
-  await machine.ip("route", "add", "default", "via", GATEWAY);
+interface Plug {
+  readonly machine: Namespace;
+  readonly address: string;
+}
+
+/** Gives each machine an eth0, the other end in a port of the wire. */
+async function connect(wire: Namespace, plugs: readonly Plug[]): Promise<void> {
+  await wire.ipBatch(
+    "link set lo up",
+    "link add wire type bridge",
+    `address add ${GATEWAY}/20 dev wire`,
+    "link set wire up",
+    ...plugs.flatMap(({ machine }, index) => [
+      `link add port${index} type veth peer name eth0 netns ${machine.name}`,
+      `link set port${index} master wire up`,
+    ]),
+  );
+  for (const { machine, address } of plugs) {
+    await machine.ipBatch(
+      "link set lo up",
+      `address add ${address} broadcast + dev eth0`,
+      "link set eth0 up",
+      `route add default via ${GATEWAY}`,
+    );
+  }
 }
 
 async function describeCluster(datastore: LabDatastore): Promise<void> {
@@ -124,9 +125,7 @@ async function describeCluster(datastore: LabDatastore): Promise<void> {
 }
 
 async function removeAll(namespaces: readonly Namespace[], directory: string): Promise<void> {
-  for (const namespace of namespaces.toReversed()) {
-    await namespace.remove();
-  }
+  await Namespace.remove(namespaces);
   for (const mountPoint of await mountPointsBelow(directory)) {
     await run({ file: "umount", args: [mountPoint] });
   }

@@ -14,6 +14,7 @@ const program = new Command("machine")
     const { exitCode } = await runInMachine({
       kernel,
       command,
+      environment: { PATH: process.env.PATH ?? "" },
       workingDirectory: process.cwd(),
       timeoutMs: options.timeout * 1000,
       onOutput: (text) => process.stdout.write(text),
