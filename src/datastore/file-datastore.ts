@@ -1,0 +1,197 @@
+/**
+ * The file kind of datastore: a directory with `cluster.json`, `nodes/*.json`, `pools/*.json` and `blocks/*.json`.
+ *
+ * Changes are seen by inotify; a look at all files in every poll interval catches what inotify does not tell, as on a
+ * network file system. A directory without `cluster.json` is not believed to be a datastore: nothing is read from it,
+ * and what was read before stays in force.
+ */
+import { join, resolve } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import { assess } from "./assess.ts";
+import { type Cluster, type Condition, type Document, diff } from "./cluster.ts";
+import type { Datastore, DatastoreHandler } from "./datastore.ts";
+import { DocumentDirectory } from "./document-directory.ts";
+import { readDocumentFile } from "./document-file.ts";
+import { type ClusterSettings, settingsName } from "./documents.ts";
+import { Watch } from "./watch.ts";
+
+export interface FileDatastoreOptions {
+  readonly path: string;
+  /** Milliseconds between two looks at all files. */
+  readonly pollIntervalMs?: number;
+}
+
+/** Milliseconds in which events are gathered: one change often touches several files. */
+const gatherMs = 20;
+
+/** Milliseconds until a file that a listing lacks is looked for again. */
+const confirmationMs = 1000;
+
+export class FileDatastore implements Datastore {
+  readonly #path: string;
+  readonly #marker: string;
+  readonly #pollIntervalMs: number;
+  readonly #nodes: DocumentDirectory<"node">;
+  readonly #pools: DocumentDirectory<"pool">;
+  readonly #blocks: DocumentDirectory<"block">;
+  readonly #watch: Watch;
+
+  #handler: DatastoreHandler | undefined;
+  #cluster: Cluster | undefined;
+  #conditions: readonly Condition[] = [];
+  /** The newest content of the marker; undefined while it is not there. */
+  #settings: Document<ClusterSettings> | undefined;
+
+  /** By directory: the names of files that events told of since the last scan. */
+  #touched = new Map<string, Set<string>>();
+  #needsListing = true;
+  #scans: Promise<void> = Promise.resolve();
+  #gathering: NodeJS.Timeout | undefined;
+  #confirming: NodeJS.Timeout | undefined;
+  #polling: NodeJS.Timeout | undefined;
+
+  constructor({ path, pollIntervalMs = 60_000 }: FileDatastoreOptions) {
+    this.#path = resolve(path);
+    this.#marker = join(this.#path, "cluster.json");
+    this.#pollIntervalMs = pollIntervalMs;
+    this.#nodes = new DocumentDirectory(join(this.#path, "nodes"), "node", confirmationMs);
+    this.#pools = new DocumentDirectory(join(this.#path, "pools"), "pool", confirmationMs);
+    this.#blocks = new DocumentDirectory(join(this.#path, "blocks"), "block", confirmationMs);
+    const paths = this.#directories.map((directory) => directory.path);
+    this.#watch = new Watch(this.#path, paths, (directory, name) => this.#onEvent(directory, name));
+  }
+
+  async start(handler: DatastoreHandler): Promise<void> {
+    this.#handler = handler;
+    this.#polling = setInterval(() => this.#listSoon(), this.#pollIntervalMs).unref();
+    this.#scans = this.#scan();
+    await this.#scans;
+  }
+
+  async stop(): Promise<void> {
+    this.#handler = undefined;
+    await this.#scans;
+    clearInterval(this.#polling);
+    clearTimeout(this.#confirming);
+    clearTimeout(this.#gathering);
+    this.#watch.close();
+  }
+
+  get #directories() {
+    return [this.#nodes, this.#pools, this.#blocks];
+  }
+
+  #onEvent(directory: string, name: string | null): void {
+    if (name === null) {
+      this.#needsListing = true;
+    } else {
+      this.#touched.set(directory, (this.#touched.get(directory) ?? new Set()).add(name));
+    }
+    this.#scanSoon();
+  }
+
+  #listSoon(): void {
+    this.#needsListing = true;
+    this.#scanSoon();
+  }
+
+  #scanSoon(): void {
+    // Not put off by further events: under steady writing no change would be seen otherwise.
+    this.#gathering ??= setTimeout(() => {
+      this.#gathering = undefined;
+      this.#scans = this.#scans.then(() => this.#scan());
+    }, gatherMs);
+  }
+
+  async #scan(): Promise<void> {
+    if (!this.#handler) {
+      return;
+    }
+    const touched = this.#touched;
+    this.#touched = new Map();
+    const moved = await this.#watch.rearm();
+    const before = this.#settings;
+    this.#settings = readDocumentFile(this.#marker, "settings", settingsName)?.document;
+    if (!this.#settings) {
+      this.#needsListing = true;
+      return this.#deliver(false);
+    }
+    const needsListing = this.#needsListing || moved.has(this.#path);
+    this.#needsListing = false;
+    let isChanged = !isDeepStrictEqual(before, this.#settings);
+    for (const directory of this.#directories) {
+      if (needsListing || moved.has(directory.path)) {
+        isChanged = (await directory.list()) || isChanged;
+      } else {
+        for (const name of touched.get(directory.path) ?? []) {
+          isChanged = directory.refresh(name) || isChanged;
+        }
+      }
+    }
+    if (this.#directories.some(({ isUncertain }) => isUncertain)) {
+      clearTimeout(this.#confirming);
+      this.#confirming = setTimeout(() => this.#listSoon(), confirmationMs).unref();
+    }
+    this.#deliver(isChanged);
+  }
+
+  #deliver(isChanged: boolean): void {
+    const handler = this.#handler;
+    if (!handler) {
+      return;
+    }
+    const previous = this.#cluster;
+    if (this.#settings && (previous ? isChanged : this.#isComplete(this.#settings))) {
+      this.#cluster = assess(this.#documents(this.#settings), previous);
+    }
+    const updates = this.#cluster && this.#cluster !== previous ? diff(previous, this.#cluster) : [];
+    const conditions = [...this.#ownConditions(), ...(this.#cluster?.conditions ?? [])];
+    const hasNewConditions = !isDeepStrictEqual(conditions, this.#conditions);
+    this.#conditions = conditions;
+    for (const update of updates) {
+      handler.onUpdate(update);
+    }
+    if (hasNewConditions) {
+      handler.onConditions(conditions);
+    }
+    if (!previous && this.#cluster) {
+      handler.onInSync();
+    }
+    if (updates.length > 0 || hasNewConditions) {
+      handler.onBatchEnd();
+    }
+  }
+
+  /** A first snapshot without a part of the cluster would remove what is right. */
+  #isComplete(settings: Document<ClusterSettings>): boolean {
+    return "value" in settings && this.#directories.every(({ isListed }) => isListed);
+  }
+
+  #documents(settings: Document<ClusterSettings>) {
+    return {
+      nodes: this.#nodes.documents,
+      pools: this.#pools.documents,
+      blocks: this.#blocks.documents,
+      settings,
+    };
+  }
+
+  #ownConditions(): Condition[] {
+    const problems = [this.#problemOfMarker(), ...this.#watch.problems];
+    return [
+      ...problems.flatMap((message) => (message === undefined ? [] : [{ object: "datastore", message }])),
+      ...this.#directories.flatMap(({ condition }) => condition ?? []),
+    ];
+  }
+
+  #problemOfMarker(): string | undefined {
+    if (!this.#settings) {
+      return this.#cluster
+        ? `Cannot find "${this.#marker}": the datastore is gone, what was read before stays in force until it is back`
+        : `Cannot find "${this.#marker}": no datastore is there yet, make the file with the content {"kind": "ClusterSettings"}`;
+    }
+    return this.#cluster || "value" in this.#settings
+      ? undefined
+      : `Cannot use "${this.#marker}": ${this.#settings.problem}; nothing is read until it is repaired`;
+  }
+}
