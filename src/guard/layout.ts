@@ -90,11 +90,6 @@ export function encodeTunnelPair(pair: TunnelPair): Uint8Array {
   return bytes;
 }
 
-export function decodeTunnelPair(bytes: Uint8Array): TunnelPair {
-  const { local, remote } = structs.tunnel_pair.offsets;
-  return { local: decodeAddress(bytes.subarray(local)), remote: decodeAddress(bytes.subarray(remote)) };
-}
-
 /** `struct guard_config` */
 export function encodeConfig(mode: GuardMode): Uint8Array {
   return encodeUint32(modeNumbers[mode]);

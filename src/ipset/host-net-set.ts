@@ -1,6 +1,6 @@
 /** The host-net set: who may send this node IPIP packets, in the two maps that the guard looks them up in. */
 import type { BpfMap } from "libbpf-ts";
-import { encodeAddress, encodeCidr } from "../guard/layout.ts";
+import { decodeAddress, decodeCidr, encodeAddress, encodeCidr } from "../guard/layout.ts";
 import { MapSet } from "./map-set.ts";
 import type { HostNets } from "./members.ts";
 
@@ -17,6 +17,14 @@ export class HostNetSet {
   constructor(maps: { readonly exact: BpfMap; readonly cidr: BpfMap }) {
     this.#hosts = new MapSet(maps.exact, encodeAddress, "single addresses of nodes");
     this.#cidrs = new MapSet(maps.cidr, encodeCidr, "CIDRs of nodes");
+  }
+
+  /** What the maps really hold. */
+  list(): HostNets {
+    return {
+      hosts: this.#hosts.keys().map(decodeAddress).sort(),
+      cidrs: this.#cidrs.keys().map(decodeCidr).sort(),
+    };
   }
 
   /**

@@ -26,6 +26,11 @@ export class MapSet<Member> {
     this.#noun = noun;
   }
 
+  /** The keys that the map really holds, in no order. */
+  keys(): Uint8Array[] {
+    return [...this.#map.keys()];
+  }
+
   replace(members: readonly Member[]): Plan {
     const plan = this.plan(members);
     plan.add();
@@ -40,7 +45,7 @@ export class MapSet<Member> {
     if (wanted.size > limit) {
       throw new RangeError(`Cannot hold ${wanted.size} ${this.#noun}: the limit is ${limit}`);
     }
-    this.#content ??= new Set([...this.#map.keys()].map(toText));
+    this.#content ??= new Set(this.keys().map(toText));
     const content = this.#content;
     const added = [...wanted].filter((text) => !content.has(text));
     const removed = [...content].filter((text) => !wanted.has(text));

@@ -143,6 +143,11 @@ export function ipv6(nextHeader: number): Layer {
   };
 }
 
+/** 0x88b5, which IEEE 802 leaves to experiments; adds no header of its own. */
+export function unknownEthertype(): Layer {
+  return { ethertype: 0x88b5, build: (payload) => payload };
+}
+
 /** @param size bytes */
 export function data(size: number, fill = 0x61): Layer {
   return { build: (payload) => Buffer.concat([Buffer.alloc(size, fill), payload]) };

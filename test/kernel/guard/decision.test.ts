@@ -27,6 +27,7 @@ import {
   MEMBER,
   MEMBER_BEHIND_GATEWAY,
   MEMBER_CIDR,
+  MEMBER_SMALL_CIDR,
   NODE,
   OFFICE,
   OTHER_LINK,
@@ -67,7 +68,7 @@ beforeAll(async () => {
   object.load();
   new HostNetSet({ exact: object.map("members_exact"), cidr: object.map("members_cidr") }).replace({
     hosts: [MEMBER, MEMBER_BEHIND_GATEWAY],
-    cidrs: [MEMBER_CIDR],
+    cidrs: [MEMBER_CIDR, MEMBER_SMALL_CIDR],
   });
   object.map("locals").set(encodeAddress(LISTED_LOCAL), present);
   object.map("other_tunnels").set(encodeTunnelPair({ local: NODE, remote: OFFICE }), present);

@@ -12,6 +12,7 @@ import {
   part,
   tcp,
   udp,
+  unknownEthertype,
   vlan,
 } from "../../lib/packets.ts";
 
@@ -30,6 +31,7 @@ export const BLACKHOLE = "10.66.0.0/16";
 export const MEMBER = "10.0.0.2";
 export const MEMBER_BEHIND_GATEWAY = "198.18.5.5";
 export const MEMBER_CIDR = "198.51.100.0/24";
+export const MEMBER_SMALL_CIDR = "198.18.128.16/28";
 const CIDR_MEMBER = "198.51.100.7";
 const STRANGER = "192.0.2.66";
 const FAR_AWAY = "192.0.2.200";
@@ -75,6 +77,8 @@ const sources: Fixture[] = [
   { name: "the last address of a member CIDR", given: ipip("198.51.100.255", NODE), ...member },
   { name: "the address before a member CIDR", given: ipip("198.51.99.255", NODE), ...notMember },
   { name: "the address after a member CIDR", given: ipip("198.51.101.0", NODE), ...notMember },
+  { name: "an address in a member CIDR of 16", given: ipip("198.18.128.31", NODE), ...member },
+  { name: "the address after a member CIDR of 16", given: ipip("198.18.128.32", NODE), ...notMember },
   { name: "a stranger", given: ipip(STRANGER, NODE), ...notMember },
   { name: "a stranger with a member's bytes reversed", given: ipip("2.0.0.10", NODE), ...notMember },
   { name: "the own address", given: ipip(NODE, NODE), ...notMember },
@@ -107,6 +111,13 @@ const onTheWay: Fixture[] = [
   { name: "a stranger to 223.255.255.255, before multicast", given: ipip(STRANGER, "223.255.255.255"), ...transit },
   { name: "a stranger to 126.255.255.255, before loopback", given: ipip(STRANGER, "126.255.255.255"), ...transit },
   { name: "a stranger to 128.0.0.1, after loopback", given: ipip(STRANGER, "128.0.0.1"), ...transit },
+  { name: "a stranger to 240.0.0.1, after multicast", given: ipip(STRANGER, "240.0.0.1"), ...transit },
+  { name: "a stranger to 255.255.255.254", given: ipip(STRANGER, "255.255.255.254"), ...transit },
+  {
+    name: "a stranger's packet that is too long for the next link",
+    given: frame(eth(), ipv4(STRANGER, FAR_AWAY), ipv4(POD_A, POD_B), udp(40000, 53), data(2000)),
+    ...transit,
+  },
   { name: "a member to a host behind the gateway", given: ipip(MEMBER, FAR_AWAY), ...member },
   { name: "a member to a member", given: ipip(MEMBER, CIDR_MEMBER), ...member },
   { name: "a stranger to a member", given: ipip(STRANGER, MEMBER), ...forgedTransit },
@@ -179,6 +190,11 @@ const inside: Fixture[] = [
     ...malformed,
   },
   {
+    name: "a member's inner header behind options that lies in the padding",
+    given: ipip(MEMBER, NODE, { totalLength: 51, optionBytes: 12 }),
+    ...malformed,
+  },
+  {
     name: "a member's short packet with padding behind it",
     given: frame(eth(), ipv4(MEMBER, NODE, { totalLength: 40 }), ipv4(POD_A, POD_B, { protocol: 17 }), data(20, 0)),
     ...member,
@@ -202,6 +218,11 @@ const fragments: Fixture[] = [
   { name: "a member's last fragment", given: fragment(MEMBER, longPacket, 2960, 3028, false), ...member },
   { name: "a member's last fragment of 8 bytes", given: fragment(MEMBER, longPacket, 2960, 2968, false), ...member },
   { name: "a member's fragment at the smallest offset", given: fragment(MEMBER, longPacket, 8, 16, true), ...member },
+  {
+    name: "a member's fragment at half of the largest offset",
+    given: frame(eth(), ipv4(MEMBER, NODE, { protocol: 4, fragmentOffset: 32768, moreFragments: true }), data(64, 0)),
+    ...member,
+  },
   {
     name: "a member's fragment at the largest offset",
     given: ipip(MEMBER, NODE, { fragmentOffset: 65528 }),
@@ -248,6 +269,12 @@ const lies: Fixture[] = [
   },
   { name: "a member that claims one byte more", given: ipip(MEMBER, NODE, { totalLength: 81 }), ...malformed },
   { name: "a member that claims 65535 bytes", given: ipip(MEMBER, NODE, { totalLength: 65535 }), ...malformed },
+  { name: "a stranger that claims a header of 4 words", given: ipip(STRANGER, NODE, { headerWords: 4 }), ...malformed },
+  {
+    name: "a stranger that claims less than its options",
+    given: ipip(STRANGER, NODE, { totalLength: 59, optionBytes: 40 }),
+    ...malformed,
+  },
   { name: "a stranger in transit that lies", given: ipip(STRANGER, FAR_AWAY, { totalLength: 81 }), ...malformed },
   {
     name: "a member's segments that GRO merged beyond 64 KiB, whose length is 0",
@@ -303,6 +330,16 @@ const others: Fixture[] = [
     ...unjudged,
   },
   { name: "ARP", given: frame(eth(), arp(STRANGER, NODE), data(18, 0)), ...unjudged },
+  {
+    name: "an unknown ethertype, whatever it carries",
+    given: frame(eth(), unknownEthertype(), ipv4(STRANGER, NODE), ...podPacket),
+    ...unjudged,
+  },
+  {
+    name: "an unknown ethertype behind a VLAN tag",
+    given: frame(eth(), vlan(1), unknownEthertype(), ipv4(STRANGER, NODE), ...podPacket),
+    ...unjudged,
+  },
   { name: "IPv6", given: frame(eth(), ipv6(17), udp(40000, 53), data(20)), ...unjudged },
   { name: "IPv4 in IPv6", given: frame(eth(), ipv6(4), ...podPacket), ...unjudged },
   { name: "an Ethernet header and nothing more", given: frame(eth(), data(0)), ...unjudged },
@@ -326,6 +363,7 @@ export const withoutForwarding: readonly Fixture[] = [
   { name: "a member", given: ipip(MEMBER, NODE), ...member },
   { name: "a stranger to a listed address", given: ipip(STRANGER, LISTED_LOCAL), ...notMember },
   { name: "a stranger to 224.0.0.1", given: ipip(STRANGER, "224.0.0.1"), ...notMember },
+  { name: "a stranger to 127.0.0.1", given: ipip(STRANGER, "127.0.0.1"), ...notMember },
   { name: "a stranger to somebody else", given: ipip(STRANGER, FAR_AWAY), ...transit },
   { name: "a stranger to a member", given: ipip(STRANGER, CIDR_MEMBER), ...forgedTransit },
 ];
