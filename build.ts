@@ -72,9 +72,13 @@ async function bundle(): Promise<void> {
     target: "node24",
     external: ["*.node"],
     plugins: [netlinkAddon],
-    // CommonJS packages inside an ES module still ask for Node's own modules by require().
+    // CommonJS packages inside an ES module still use what only CommonJS has.
     banner: {
-      js: 'import { createRequire as bundledRequire } from "node:module"; const require = bundledRequire(import.meta.url);',
+      js: [
+        'import { createRequire as bundledRequire } from "node:module";',
+        "const require = bundledRequire(import.meta.url);",
+        "const __dirname = import.meta.dirname;",
+      ].join(" "),
     },
     logLevel: "warning",
   });

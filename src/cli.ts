@@ -21,7 +21,7 @@ async function sync({ config: path }: { config: string }): Promise<void> {
   try {
     const config = await readConfig(path);
     const log = pino({ level: config.logLevel, base: { node: config.nodeName } }, pino.destination(2));
-    const running = await startSync(config, new FileDatastore(config.datastore.path), log);
+    const running = await startSync(config, new FileDatastore({ path: config.datastore.path }), log);
     for (const signal of ["SIGINT", "SIGTERM"] as const) {
       process.once(signal, () => running.stop());
     }

@@ -111,7 +111,7 @@ function throwUnlessExists(error: unknown): void {
   if (error instanceof NetlinkError && error.code === "EEXIST") {
     return;
   }
-  if (error instanceof NetlinkError && error.code === "EOPNOTSUPP") {
+  if (error instanceof NetlinkError && error.code === "ENOTSUP") {
     const remedy = 'the kernel has no "ipip" module, install or enable it (modprobe ipip)';
     throw new Error(`Cannot create the link "${tunnelName}": ${remedy}`, { cause: error });
   }

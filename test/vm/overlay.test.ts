@@ -1,10 +1,13 @@
 /** The main job end to end: two nodes, three pods, a real tunl0, and a stranger. */
-import { afterAll, beforeAll, expect, test } from "@jest/globals";
+import { afterAll, beforeAll, expect, jest, test } from "@jest/globals";
 import { Lab, NODE1, NODE2, STRANGER } from "../lib/lab.ts";
 import type { LabNode } from "../lib/lab-node.ts";
 import type { Namespace } from "../lib/namespace.ts";
 import { verdictPackets } from "../lib/verdicts.ts";
 import { waitFor } from "../lib/wait.ts";
+
+// An emulated machine starts a program in a tenth of a second and Node.js in three.
+jest.setTimeout(90_000);
 
 let lab: Lab;
 const pods = new Map<string, { pod: Namespace; address: string }>();

@@ -1,10 +1,13 @@
 /** What disturbs tunl0 or our routes is put right by the event that tells of it. */
-import { afterAll, beforeAll, expect, test } from "@jest/globals";
+import { afterAll, beforeAll, expect, jest, test } from "@jest/globals";
 import { Lab, NODE2 } from "../lib/lab.ts";
 import { waitFor } from "../lib/wait.ts";
 
 /** In an emulated machine; a tenth of it on a real one. */
 const repairLimitMs = 1_000;
+
+// An emulated machine starts a program in a tenth of a second and Node.js in three.
+jest.setTimeout(90_000);
 
 let lab: Lab;
 

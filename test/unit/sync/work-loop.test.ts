@@ -1,0 +1,57 @@
+import { expect, test } from "@jest/globals";
+import { WorkLoop } from "../../../src/sync/work-loop.ts";
+
+test("schedule() during work has it done exactly once more, however often it is called", async () => {
+  const starts: PromiseWithResolvers<void>[] = [];
+  const loop = new WorkLoop(async () => {
+    const run = Promise.withResolvers<void>();
+    starts.push(run);
+    await run.promise;
+    return true;
+  });
+  loop.schedule();
+  await Promise.resolve();
+  expect(starts).toHaveLength(1);
+  loop.schedule();
+  loop.schedule();
+  starts[0]?.resolve();
+  const second = Promise.withResolvers<void>();
+  setImmediate(second.resolve);
+  await second.promise;
+  expect(starts).toHaveLength(2);
+  starts[1]?.resolve();
+  await loop.stop();
+  expect(starts).toHaveLength(2);
+});
+
+test("work that failed is done again without being asked for", async () => {
+  const again = Promise.withResolvers<void>();
+  let runs = 0;
+  const loop = new WorkLoop(async () => {
+    runs += 1;
+    if (runs === 2) {
+      again.resolve();
+    }
+    return runs === 2;
+  });
+  loop.schedule();
+  await again.promise;
+  await loop.stop();
+  expect(runs).toBe(2);
+});
+
+test("stop() waits for the work under way, and nothing starts afterwards", async () => {
+  const run = Promise.withResolvers<boolean>();
+  let runs = 0;
+  const loop = new WorkLoop(() => {
+    runs += 1;
+    return run.promise;
+  });
+  loop.schedule();
+  await Promise.resolve();
+  const stopped = loop.stop();
+  loop.schedule();
+  run.resolve(false);
+  await stopped;
+  expect(runs).toBe(1);
+});
