@@ -48,6 +48,11 @@ test.each(["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"] as const)(
   },
 );
 
+test("parseResult() drops the family, which newer versions do not have, from an older result", () => {
+  const { ips } = parseResult({ cniVersion: "0.4.0", ips: [{ version: "4", address: "10.0.0.1/24" }] });
+  expect(ips).toEqual([{ address: "10.0.0.1/24" }]);
+});
+
 test("parseResult() keeps fields that are not the specification's", () => {
   expect(parseResult({ cniVersion: "1.0.0", ips: [{ address: "10.0.0.1/24", label: "x" }], vendor: { a: 1 } })).toEqual(
     {
