@@ -90,7 +90,8 @@ function text(check: (value: string) => void) {
     } catch (error) {
       // The field is named by its path already, which makes "Cannot use address: " of a parser superfluous.
       const message = (error as Error).message.replace(/^Cannot use \w+: /, "");
-      context.addIssue({ code: "custom", message });
+      // Checks of the whole document are for documents whose fields are right.
+      context.addIssue({ code: "custom", message, continue: false });
     }
   });
 }

@@ -9,7 +9,7 @@ const kinds: Readonly<Record<string, string>> = {
   array: "a list",
   object: "an object",
   int: "a whole number",
-  number: "a number",
+  number: "a whole number",
 };
 
 /** Longer values are cut: a sentence has to stay one, whatever was read. */

@@ -6,7 +6,7 @@ import { blockName, type DocumentKinds, type Kind, parseDocument } from "../../.
 import { Random } from "./random.ts";
 
 const seed = Number(process.env.SEED ?? Date.now() % 2 ** 32);
-const lives = 40;
+const lives = 25;
 const steps = 20;
 
 type Mutable = { [K in keyof Documents]-?: Map<string, Document<never>> };
