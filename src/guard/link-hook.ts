@@ -1,5 +1,5 @@
 /** Hooks whose attachment is a BPF link: the pinned link is all that holds the program there. */
-import { existsSync, rmSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { BpfError, BpfLink, type BpfProgram } from "libbpf-ts";
 import { AttachmentRefused, type Device, type Hook, pinName, type RefusalReason } from "./hook.ts";
@@ -50,7 +50,13 @@ export class LinkHook implements Hook {
   }
 
   detach(ifindex: number): void {
-    rmSync(this.#path(ifindex), { force: true });
+    const path = this.#path(ifindex);
+    if (existsSync(path)) {
+      using link = BpfLink.openPinned(path);
+      // Not by removing the pin alone: the kernel frees a link some time later, and the hook is taken until then.
+      link.detach();
+      link.unpin();
+    }
   }
 
   #create(device: Device, program: BpfProgram): BpfLink {

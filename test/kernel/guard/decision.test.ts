@@ -2,7 +2,6 @@ import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "@jest/globals";
 import { BpfObject } from "libbpf-ts";
 import { assetPath } from "../../../src/assets.ts";
-import { run } from "../../../src/exec.ts";
 import {
   decodeCounter,
   encodeAddress,
@@ -16,6 +15,7 @@ import {
 } from "../../../src/guard/layout.ts";
 import { HostNetSet } from "../../../src/ipset/host-net-set.ts";
 import { NetworkNamespace } from "../../../src/linux/namespace.ts";
+import { Namespace } from "../../lib/namespace.ts";
 import {
   ANY_IP,
   BLACKHOLE,
@@ -36,32 +36,29 @@ import {
   withoutForwarding,
 } from "./fixtures.ts";
 
-const name = `guard-decision-${process.pid}`;
+let node: Namespace;
 let namespace: NetworkNamespace;
 let uplink: number;
 let object: BpfObject;
 
 beforeAll(async () => {
-  await run({ file: "ip", args: ["netns", "add", name] });
-  namespace = await NetworkNamespace.open(`/run/netns/${name}`);
-  await inside("ip", "link", "set", "lo", "up");
-  for (const [link, ...addresses] of [
-    ["e0", `${NODE}/24`, `${SECONDARY}/24`],
-    ["d0", `${OTHER_LINK}/24`],
-  ] as const) {
-    await inside("ip", "link", "add", link, "type", "veth", "peer", "name", `${link}-peer`);
-    await inside("ip", "link", "set", `${link}-peer`, "up");
-    await inside("ip", "link", "set", link, "up");
-    for (const address of addresses) {
-      await inside("ip", "address", "add", address, "broadcast", "+", "dev", link);
-    }
-  }
-  await inside("ip", "route", "add", "default", "via", GATEWAY);
-  await inside("ip", "neighbour", "add", GATEWAY, "lladdr", "02:00:00:00:00:fe", "dev", "e0");
-  await inside("ip", "route", "add", "local", ANY_IP, "dev", "lo");
-  await inside("ip", "route", "add", "blackhole", BLACKHOLE);
+  [node] = await Namespace.create(`guard-decision-${process.pid}`);
+  namespace = await NetworkNamespace.open(node.path);
+  await node.ipBatch(
+    "link set lo up",
+    "link add e0 type veth peer name e0-peer",
+    "link add d0 type veth peer name d0-peer",
+    ...["e0", "e0-peer", "d0", "d0-peer"].map((link) => `link set ${link} up`),
+    `address add ${NODE}/24 broadcast + dev e0`,
+    `address add ${SECONDARY}/24 broadcast + dev e0`,
+    `address add ${OTHER_LINK}/24 dev d0`,
+    `route add default via ${GATEWAY}`,
+    `neighbour add ${GATEWAY} lladdr 02:00:00:00:00:fe dev e0`,
+    `route add local ${ANY_IP} dev lo`,
+    `route add blackhole ${BLACKHOLE}`,
+  );
   await setForwarding(true);
-  const [link] = JSON.parse(await inside("ip", "-j", "link", "show", "e0"));
+  const [link] = await node.ipJson("link", "show", "e0");
   uplink = link.ifindex;
 
   object = BpfObject.open(readFileSync(assetPath("bpf/host_net_guard.bpf.o")), { name: "host_net_guard" });
@@ -77,16 +74,11 @@ beforeAll(async () => {
 afterAll(async () => {
   object?.close();
   await namespace?.close();
-  await run({ file: "ip", args: ["netns", "del", name] });
+  await Namespace.remove([node]);
 });
 
-async function inside(file: string, ...args: string[]): Promise<string> {
-  const { stdout } = await run({ file: "nsenter", args: [`--net=/run/netns/${name}`, file, ...args] });
-  return stdout;
-}
-
 async function setForwarding(on: boolean): Promise<void> {
-  await inside("sysctl", "-w", `net.ipv4.ip_forward=${Number(on)}`);
+  await node.run({ file: "sysctl", args: ["-w", `net.ipv4.ip_forward=${Number(on)}`] });
 }
 
 function setMode(config: Uint8Array): void {

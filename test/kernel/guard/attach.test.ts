@@ -1,0 +1,363 @@
+import { existsSync, readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "@jest/globals";
+import { BpfLink, BpfObject, BpfProgram } from "libbpf-ts";
+import { run } from "../../../src/exec.ts";
+import { takeOver } from "../../../src/guard/pins.ts";
+import { HostNetSet } from "../../../src/ipset/host-net-set.ts";
+import { data, eth, frame, ipv4, type Layer, udp, vlan } from "../../lib/packets.ts";
+import { waitFor } from "../../lib/wait.ts";
+import { compileForeign, compileOtherGuard } from "./compile.ts";
+import { GuardedNode, MEMBER, NODE, NODE_MAC, STRANGER } from "./guarded-node.ts";
+
+let world: GuardedNode;
+
+beforeEach(async () => {
+  world = await GuardedNode.create();
+});
+
+afterEach(() => world.remove());
+
+const inner = [ipv4("10.100.9.193", "10.100.15.129"), udp(40000, 53), data(32)] as const;
+
+function ipip(source: string, ...tags: Layer[]): Buffer {
+  return frame(eth(NODE_MAC), ...tags, ipv4(source, NODE), ...inner);
+}
+
+/** Ids never return: the same id is the same object. */
+function pinnedIds(): Record<string, number> {
+  const programs = readdirSync(join(world.pinDirectory, "programs")).map((name) => {
+    using program = BpfProgram.openPinned(join(world.pinDirectory, "programs", name));
+    return [`program ${name}`, program.id] as const;
+  });
+  const links = readdirSync(join(world.pinDirectory, "links")).map((name) => {
+    using link = BpfLink.openPinned(join(world.pinDirectory, "links", name));
+    return [`link ${name}`, link.info().id] as const;
+  });
+  return Object.fromEntries([...programs, ...links]);
+}
+
+test("a member's packet is delivered and a stranger's is not", async () => {
+  const link = await world.link();
+  world.enter(() => world.guard.attach(link, "tc"));
+  world.setMembers([MEMBER]);
+  const delivered = await world.listen();
+  await world.send(ipip(STRANGER), ipip(MEMBER));
+  await waitFor(() => delivered().length > 0, { what: "a packet delivered", timeoutMs: 5000 });
+  expect(delivered()).toEqual([MEMBER]);
+  expect(world.verdicts()).toEqual({ member: 1, "not-member": 1 });
+});
+
+test("a stranger's packet is delivered in mode observe, and counted as observed", async () => {
+  const link = await world.link();
+  world.guard.setMode("observe");
+  world.enter(() => world.guard.attach(link, "tc"));
+  const delivered = await world.listen();
+  await world.send(ipip(STRANGER));
+  await waitFor(() => delivered().length > 0, { what: "a packet delivered", timeoutMs: 5000 });
+  expect(delivered()).toEqual([STRANGER]);
+  expect(world.verdicts()).toEqual({ "observed-not-member": 1 });
+});
+
+// In life the first tag is in the skb's metadata, which a test run cannot show.
+test.each([
+  ["no VLAN tag", []],
+  ["a VLAN tag", [vlan(100)]],
+  ["a service tag", [vlan(100, "serviceVlan")]],
+  ["a service tag and a VLAN tag", [vlan(100, "serviceVlan"), vlan(200)]],
+  ["two VLAN tags", [vlan(100), vlan(200)]],
+])("tc judges packets behind %s", async (_, tags) => {
+  const link = await world.link();
+  world.enter(() => world.guard.attach(link, "tc"));
+  world.setMembers([MEMBER]);
+  await world.send(ipip(STRANGER, ...tags), ipip(MEMBER, ...tags));
+  expect(await world.verdictsOf(2)).toEqual({ member: 1, "not-member": 1 });
+});
+
+test("tc judges packets that end in their outer header", async () => {
+  const link = await world.link();
+  world.enter(() => world.guard.attach(link, "tc"));
+  world.setMembers([MEMBER]);
+  const member = ipip(MEMBER);
+  // From 24 bytes on the protocol is to be seen.
+  await world.send(member.subarray(0, 23), member.subarray(0, 24), member.subarray(0, 33), member);
+  expect(await world.verdictsOf(3)).toEqual({ malformed: 2, member: 1 });
+});
+
+test("tc judges packets of a link without Ethernet header", async () => {
+  await world.node.ipBatch("tuntap add tun0 mode tun", "link set tun0 up");
+  const link = await world.link("tun0");
+  world.enter(() => world.guard.attach(link, "tc"));
+  world.setMembers([MEMBER]);
+  const packet = (source: string) => frame(ipv4(source, NODE), ...inner);
+  const nested = frame(ipv4(MEMBER, NODE), ipv4(STRANGER, NODE), ...inner);
+  const tcp = frame(ipv4(STRANGER, NODE, { protocol: 6 }), data(20));
+  await world.receiveByTun("tun0", tcp, packet(STRANGER), nested, packet(MEMBER));
+  expect(await world.verdictsOf(3)).toEqual({ "not-member": 1, nested: 1, member: 1 });
+});
+
+test("setLocals() protects the listed addresses where the link does not forward", async () => {
+  await world.node.run({ file: "sysctl", args: ["-w", "net.ipv4.ip_forward=0"] });
+  const link = await world.link();
+  world.enter(() => world.guard.attach(link, "tc"));
+  world.guard.setLocals([NODE]);
+  await world.send(ipip(STRANGER));
+  expect(await world.verdictsOf(1)).toEqual({ "not-member": 1 });
+});
+
+test("setOtherTunnels() lets exactly the listed pairs through", async () => {
+  const link = await world.link();
+  world.enter(() => world.guard.attach(link, "tc"));
+  world.guard.setOtherTunnels([{ local: NODE, remote: STRANGER }]);
+  await world.send(ipip(STRANGER));
+  expect(await world.verdictsOf(1)).toEqual({ "other-tunnel": 1 });
+  world.guard.setOtherTunnels([]);
+  await world.send(ipip(STRANGER));
+  expect(await world.verdictsOf(2)).toEqual({ "other-tunnel": 1, "not-member": 1 });
+});
+
+describe("attach()", () => {
+  test("puts XDP on top of tc, and takes it off again", async () => {
+    const link = await world.link();
+    for (const [how, xdp] of [
+      ["tc", undefined],
+      ["xdp-native", "native"],
+      ["xdp-generic", "generic"],
+      ["xdp-native", "native"],
+      ["tc", undefined],
+    ] as const) {
+      world.enter(() => world.guard.attach(link, how));
+      expect(attachments()).toEqual(new Map([[link.index, { tc: "tcx", xdp }]]));
+    }
+  });
+
+  test.each(["xdp-native", "xdp-generic"] as const)(
+    "by %s drops a stranger's packet before tc counts it",
+    async (how) => {
+      const link = await world.link();
+      world.enter(() => world.guard.attach(link, how));
+      world.setMembers([MEMBER]);
+      await world.send(ipip(STRANGER), ipip(MEMBER));
+      expect(await world.verdictsOf(3)).toEqual({ "not-member": 1, member: 2 });
+    },
+  );
+
+  test("changes nothing when the link is guarded in this way", async () => {
+    const link = await world.link();
+    world.enter(() => world.guard.attach(link, "xdp-native"));
+    const before = pinnedIds();
+    world.enter(() => world.guard.attach(link, "xdp-native"));
+    expect(pinnedIds()).toEqual(before);
+  });
+
+  test("keeps tc where somebody else has an XDP program, and leaves theirs", async () => {
+    const link = await world.link();
+    using foreign = await loadForeign();
+    using theirs = world.enter(() => BpfLink.attachXdp(foreign.program("foreign_xdp"), link.index, "native"));
+    expect(refusal(() => world.guard.attach(link, "xdp-native"))).toMatchObject({
+      hook: "xdp-native",
+      reason: "taken",
+    });
+    expect(attachments()).toEqual(new Map([[link.index, { tc: "tcx", xdp: undefined }]]));
+    expect(theirs.info().ifindex).toBe(link.index);
+  });
+
+  test("keeps tc where the driver has no native XDP", async () => {
+    await world.node.ipBatch("link add br0 type bridge", "link set br0 up");
+    const link = await world.link("br0");
+    expect(refusal(() => world.guard.attach(link, "xdp-native"))).toMatchObject({
+      reason: "not-supported",
+      message: expect.stringContaining('Cannot attach the host-net guard to "br0" by xdp-native: '),
+    });
+    expect(attachments()).toEqual(new Map([[link.index, { tc: "tcx", xdp: undefined }]]));
+  });
+
+  test("keeps tc on a link without Ethernet header, where XDP would not find the packet", async () => {
+    await world.node.ipBatch("tuntap add tun0 mode tun", "link set tun0 up");
+    const link = await world.link("tun0");
+    expect(refusal(() => world.guard.attach(link, "xdp-generic"))).toMatchObject({ reason: "not-ethernet" });
+    expect(attachments()).toEqual(new Map([[link.index, { tc: "tcx", xdp: undefined }]]));
+  });
+
+  test("says that a link is gone", async () => {
+    expect(() => world.enter(() => world.guard.attach({ index: 4711, name: "gone0", type: 1 }, "tc"))).toThrow(
+      "ENODEV",
+    );
+    expect(attachments()).toEqual(new Map());
+  });
+});
+
+test("detach() ends the check, and is content when there is none", async () => {
+  const link = await world.link();
+  world.enter(() => world.guard.attach(link, "xdp-native"));
+  const delivered = await world.listen();
+  for (const _ of [1, 2]) {
+    world.enter(() => world.guard.detach(link));
+    expect(attachments()).toEqual(new Map());
+  }
+  await world.send(ipip(STRANGER));
+  await waitFor(() => delivered().length > 0, { what: "a packet delivered", timeoutMs: 5000 });
+  expect(world.verdicts()).toEqual({});
+});
+
+describe("a restart", () => {
+  test("with the same version keeps programs, links, members, mode and counters", async () => {
+    const link = await world.link();
+    world.enter(() => world.guard.attach(link, "xdp-native"));
+    world.setMembers([MEMBER]);
+    world.guard.setMode("observe");
+    await world.send(ipip(STRANGER));
+    // Once by XDP, once by tc.
+    const verdicts = await world.verdictsOf(2);
+    const before = pinnedIds();
+
+    world.open();
+    world.enter(() => world.guard.attach(link, "xdp-native"));
+
+    expect(pinnedIds()).toEqual(before);
+    expect(world.guard.mode()).toBe("observe");
+    expect(world.verdicts()).toEqual(verdicts);
+    expect(new HostNetSet(world.guard.members).list().hosts).toEqual([MEMBER]);
+  });
+
+  test("with another version exchanges the programs and lets no packet through meanwhile", async () => {
+    const other = await compileOtherGuard();
+    const link = await world.link();
+    world.enter(() => world.guard.attach(link, "xdp-native"));
+    const delivered = await world.listen();
+    const before = pinnedIds();
+    const stop = await world.flood(ipip(STRANGER));
+    for (let round = 0; round < 10; round++) {
+      world.open({ image: other });
+      expect(pinnedIds()["program guard_xdp"]).not.toBe(before["program guard_xdp"]);
+      world.open();
+    }
+    const sent = await stop();
+    expect(sent).toBeGreaterThan(10);
+    expect(await world.verdictsOf(sent)).toEqual({ "not-member": sent });
+    expect(delivered()).toEqual([]);
+    expect(pinnedIds()).toMatchObject({
+      [`link tcx-${link.index}`]: before[`link tcx-${link.index}`],
+      [`link xdp-native-${link.index}`]: before[`link xdp-native-${link.index}`],
+    });
+    expect(attachedPrograms(link.index)).toEqual({
+      tc: pinnedIds()["program guard_tc_ethernet"],
+      xdp: pinnedIds()["program guard_xdp"],
+    });
+  });
+
+  test("finishes an exchange of programs that a crash has cut off after their publication", async () => {
+    const link = await world.link();
+    world.enter(() => world.guard.attach(link, "tc"));
+    const other = await compileOtherGuard();
+    takeOver(world.pinDirectory, other).programs.guard_tc_ethernet.close();
+    expect(attachedPrograms(link.index).tc).not.toBe(pinnedIds()["program guard_tc_ethernet"]);
+    world.open({ image: other });
+    expect(attachedPrograms(link.index).tc).toBe(pinnedIds()["program guard_tc_ethernet"]);
+  });
+
+  test("with a lost map puts programs that use the new one in the place of those that do not", async () => {
+    const link = await world.link();
+    world.enter(() => world.guard.attach(link, "tc"));
+    rmSync(join(world.pinDirectory, "maps/members_exact"));
+    world.open();
+    world.setMembers([MEMBER]);
+    await world.send(ipip(MEMBER));
+    expect(await world.verdictsOf(1)).toEqual({ member: 1 });
+  });
+
+  test("refuses a pinned map of another shape by name, and leaves everything as it is", async () => {
+    const link = await world.link();
+    world.enter(() => world.guard.attach(link, "tc"));
+    const path = join(world.pinDirectory, "maps/locals");
+    rmSync(path);
+    const shape = ["type", "hash", "key", "4", "value", "8", "entries", "1", "name", "locals"];
+    await run({ file: "bpftool", args: ["map", "create", path, ...shape] });
+    const before = pinnedIds();
+    expect(() => world.open()).toThrow(/maps\/locals.*its valueSize is 8, it must be 4/);
+    expect(pinnedIds()).toEqual(before);
+  });
+
+  test("of the machine finds no pins and starts to enforce with empty sets", () => {
+    expect(world.guard.mode()).toBe("enforce");
+    expect(world.verdicts()).toEqual({});
+    expect(attachments()).toEqual(new Map());
+  });
+});
+
+test("the check goes on when the process that made it is killed", async () => {
+  const { index, type } = await world.link();
+  let output = "";
+  const holder = world.node.start({
+    file: process.execPath,
+    args: [join(import.meta.dirname, "holder.ts"), world.pinDirectory, String(index), String(type)],
+    onOutput: (text) => {
+      output += text;
+    },
+  });
+  await waitFor(() => output.includes("guarded"), { what: "the link guarded", timeoutMs: 10_000 });
+  holder.kill("SIGKILL");
+  await expect(holder.ended).rejects.toThrow("SIGKILL");
+  const before = pinnedIds();
+  const delivered = await world.listen();
+  await world.send(ipip(STRANGER), ipip(MEMBER));
+  await waitFor(() => delivered().length > 0, { what: "a packet delivered", timeoutMs: 5000 });
+  expect(delivered()).toEqual([MEMBER]);
+  expect(world.verdicts()).toEqual({ member: 1, "not-member": 1 });
+  expect(pinnedIds()).toEqual(before);
+});
+
+test("a removed link leaves nothing, and another one with its number is guarded anew", async () => {
+  const link = await world.link();
+  world.enter(() => world.guard.attach(link, "xdp-native"));
+  const before = pinnedIds();
+  await world.node.ipBatch("link delete e0");
+  await world.plug({ index: link.index });
+  expect(existsSync(join(world.pinDirectory, "links", `tcx-${link.index}`))).toBe(true);
+
+  expect(attachments()).toEqual(new Map());
+  expect(readdirSync(join(world.pinDirectory, "links"))).toEqual([]);
+
+  world.enter(() => world.guard.attach(link, "tc"));
+  expect(pinnedIds()[`link tcx-${link.index}`]).not.toBe(before[`link tcx-${link.index}`]);
+  await world.send(ipip(STRANGER));
+  expect(await world.verdictsOf(1)).toEqual({ "not-member": 1 });
+});
+
+test("attach() takes no pin of a removed link for the check of another one with its number", async () => {
+  const link = await world.link();
+  world.enter(() => world.guard.attach(link, "tc"));
+  await world.node.ipBatch("link delete e0");
+  await world.plug({ index: link.index });
+  world.enter(() => world.guard.attach(link, "tc"));
+  await world.send(ipip(STRANGER));
+  expect(await world.verdictsOf(1)).toEqual({ "not-member": 1 });
+});
+
+function attachments() {
+  return world.enter(() => world.guard.attachments());
+}
+
+function attachedPrograms(ifindex: number): { tc: number; xdp?: number } {
+  const programId = (hook: string) => {
+    using link = BpfLink.openPinned(join(world.pinDirectory, "links", `${hook}-${ifindex}`));
+    return link.info().programId;
+  };
+  const hasXdp = existsSync(join(world.pinDirectory, "links", `xdp-native-${ifindex}`));
+  return { tc: programId("tcx"), ...(hasXdp ? { xdp: programId("xdp-native") } : {}) };
+}
+
+async function loadForeign(): Promise<BpfObject> {
+  const object = BpfObject.open(await compileForeign(), { name: "foreign" });
+  object.load();
+  return object;
+}
+
+function refusal(action: () => void): unknown {
+  try {
+    world.enter(action);
+  } catch (error) {
+    return error;
+  }
+  throw new Error("Cannot show the refusal: nothing was refused");
+}
