@@ -1,5 +1,5 @@
 /** The tc hook of kernels without tcx: a filter of the clsact qdisc, which needs nobody to hold it. */
-import { existsSync, rmSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { attachClsact, BpfError, BpfProgram, detachClsact, queryClsact } from "libbpf-ts";
 import { AttachmentRefused, type Device, type Hook, pinName } from "./hook.ts";
@@ -33,8 +33,8 @@ export class ClsactHook implements Hook {
   }
 
   replace(ifindex: number, program: BpfProgram): void {
+    this.#remember(ifindex, program); // first: of a filter without note nobody would know
     attachClsact(program, ifindex, place);
-    this.#remember(ifindex, program);
   }
 
   detach(ifindex: number): void {
@@ -47,9 +47,8 @@ export class ClsactHook implements Hook {
   /** The pin is no more than a note of the device's number: where to look for filters. */
   #remember(ifindex: number, program: BpfProgram): void {
     const path = this.#path(ifindex);
-    if (!existsSync(path)) {
-      program.pin(path);
-    }
+    rmSync(path, { force: true });
+    program.pin(path);
   }
 
   #path(ifindex: number): string {

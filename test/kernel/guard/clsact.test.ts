@@ -1,0 +1,127 @@
+/** The hook of kernels before 6.6, which this kernel has as well. */
+
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "@jest/globals";
+import { attachClsact, BpfObject, type BpfProgram, queryClsact } from "libbpf-ts";
+import { Attachments } from "../../../src/guard/attachments.ts";
+import { type Pinned, takeOver } from "../../../src/guard/pins.ts";
+import { data, eth, frame, ipv4 } from "../../lib/packets.ts";
+import { compileForeign, compileOtherGuard } from "./compile.ts";
+import { type GuardedLink, GuardedNode, image, NODE, NODE_MAC, STRANGER } from "./guarded-node.ts";
+
+let world: GuardedNode;
+let link: GuardedLink;
+let attachments: Attachments;
+let pinned: Pinned;
+
+beforeEach(async () => {
+  world = await GuardedNode.create();
+  link = await world.link();
+  pinned = takeOver(world.pinDirectory, image);
+  attachments = new Attachments(join(world.pinDirectory, "links"));
+});
+
+afterEach(() => {
+  close(pinned);
+  return world.remove();
+});
+
+const place = { priority: 1, handle: 1 };
+const stranger = frame(
+  eth(NODE_MAC),
+  ipv4(STRANGER, NODE),
+  ipv4("10.100.9.193", "10.100.15.129", { protocol: 17 }),
+  data(8),
+);
+
+function attach(program: BpfProgram): void {
+  world.enter(() => attachments.attach("clsact", link, program));
+}
+
+function attachedId(): number | undefined {
+  return world.enter(() => queryClsact(link.index, place))?.programId;
+}
+
+function list(): Map<number, string[]> {
+  return world.enter(() => attachments.list());
+}
+
+function close({ maps, programs }: Pinned): void {
+  for (const held of [...Object.values(maps), ...Object.values(programs)]) {
+    held.close();
+  }
+}
+
+test("a filter drops a stranger's packet", async () => {
+  attach(pinned.programs.guard_tc_ethernet);
+  await world.send(stranger);
+  expect(await world.verdictsOf(1)).toEqual({ "not-member": 1 });
+});
+
+test("attach() twice leaves one filter, known by the link's number", () => {
+  attach(pinned.programs.guard_tc_ethernet);
+  attach(pinned.programs.guard_tc_ethernet);
+  expect(attachedId()).toBe(pinned.programs.guard_tc_ethernet.id);
+  expect(list()).toEqual(new Map([[link.index, ["clsact"]]]));
+});
+
+test("update() puts another version in the place of the filter", async () => {
+  attach(pinned.programs.guard_tc_ethernet);
+  const other = takeOver(world.pinDirectory, await compileOtherGuard());
+  world.enter(() => attachments.update(Object.values(other.programs)));
+  expect(attachedId()).toBe(other.programs.guard_tc_ethernet.id);
+  expect(attachedId()).not.toBe(pinned.programs.guard_tc_ethernet.id);
+  close(other);
+});
+
+test("attach() takes over a filter of the guard whose pins are lost", () => {
+  using lost = BpfObject.open(image, { name: "host_net_guard" });
+  lost.load();
+  world.enter(() => attachClsact(lost.program("guard_tc_ethernet"), link.index, place));
+  expect(list()).toEqual(new Map());
+  attach(pinned.programs.guard_tc_ethernet);
+  expect(attachedId()).toBe(pinned.programs.guard_tc_ethernet.id);
+  expect(list()).toEqual(new Map([[link.index, ["clsact"]]]));
+});
+
+test("attach() refuses to take the place of somebody else's filter", async () => {
+  using foreign = BpfObject.open(await compileForeign(), { name: "foreign" });
+  foreign.load();
+  const theirs = foreign.program("foreign_tc");
+  world.enter(() => attachClsact(theirs, link.index, place));
+  expect(() => attach(pinned.programs.guard_tc_ethernet)).toThrow(
+    'Cannot attach the host-net guard to "e0" by clsact: priority 1 is taken by program "foreign_tc"',
+  );
+  world.enter(() => attachments.detach("clsact", link.index));
+  expect(attachedId()).toBe(theirs.id);
+});
+
+test("list() forgets a filter that somebody removed with its qdisc", async () => {
+  attach(pinned.programs.guard_tc_ethernet);
+  await world.node.run({ file: "tc", args: ["qdisc", "del", "dev", "e0", "clsact"] });
+  expect(list()).toEqual(new Map());
+  attach(pinned.programs.guard_tc_ethernet);
+  expect(list()).toEqual(new Map([[link.index, ["clsact"]]]));
+});
+
+test("list() forgets a link that is gone, also when another one has its number", async () => {
+  attach(pinned.programs.guard_tc_ethernet);
+  await world.node.ipBatch("link delete e0");
+  await world.plug({ index: link.index });
+  expect(list()).toEqual(new Map());
+});
+
+test("list() is content with a link that is gone", async () => {
+  attach(pinned.programs.guard_tc_ethernet);
+  await world.node.ipBatch("link delete e0");
+  expect(list()).toEqual(new Map());
+});
+
+test("detach() removes the filter, and is content when there is none", () => {
+  attach(pinned.programs.guard_tc_ethernet);
+  for (const _ of [1, 2]) {
+    world.enter(() => attachments.detach("clsact", link.index));
+    expect(attachedId()).toBeUndefined();
+    expect(list()).toEqual(new Map());
+  }
+});
