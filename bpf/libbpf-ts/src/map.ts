@@ -163,24 +163,21 @@ export class BpfMap extends KernelObject {
 
   /**
    * The keys, each once, while anyone may change the map: every key that is there from the first step to the last is
-   * among them. The kernel begins again at the first key when the current one is gone, so what was seen is remembered.
+   * among them, one that is deleted meanwhile may be.
    */
   *keys(): Generator<Uint8Array, void, void> {
+    // The kernel begins again at the first key when the one it is asked about is gone.
     const seen = new Set<string>();
-    let current: Uint8Array = new Uint8Array(0);
-    while (true) {
-      const next = new Uint8Array(this.keySize);
-      const answer = addon.mapNextKey(this.descriptor.number, current, next);
-      if (answer === -constants.errno.ENOENT) {
-        return;
-      }
-      orThrow(answer, () => `Cannot list the keys of ${this.descriptor.label}`);
-      current = next;
-      const text = Buffer.from(next).toString("latin1");
+    let key = this.#keyAfter(new Uint8Array(0));
+    while (key !== undefined) {
+      // Asked before the reader has the key and may delete it: else emptying a map would begin again at each key.
+      const next = this.#keyAfter(key);
+      const text = Buffer.from(key).toString("latin1");
       if (!seen.has(text)) {
         seen.add(text);
-        yield next.slice();
+        yield key;
       }
+      key = next;
     }
   }
 
@@ -212,6 +209,17 @@ export class BpfMap extends KernelObject {
       throw new BpfError(`Cannot change ${this.descriptor.label}`, constants.errno.EBUSY, { detail: "it is loaded" });
     }
     return this.#draft;
+  }
+
+  /** No bytes stand before the first key. */
+  #keyAfter(key: Uint8Array): Uint8Array | undefined {
+    const next = new Uint8Array(this.keySize);
+    const answer = addon.mapNextKey(this.descriptor.number, key, next);
+    if (answer === -constants.errno.ENOENT) {
+      return undefined;
+    }
+    orThrow(answer, () => `Cannot list the keys of ${this.descriptor.label}`);
+    return next;
   }
 
   #lookup(key: Uint8Array, size: number): Uint8Array | undefined {

@@ -147,7 +147,7 @@ test("batches work on a map type for which the kernel has no batch operation", (
   expect(error.message).toContain("1 stored");
 });
 
-test("keys() gives every key once while the one it stands on is deleted", () => {
+test("keys() gives every key once while each is deleted as it comes", () => {
   using large = load({ tableEntries: 1000 });
   const table = large.map("table");
   const all = Array.from({ length: 1000 }, (_, number) => number);
@@ -161,31 +161,36 @@ test("keys() gives every key once while the one it stands on is deleted", () => 
   expect([...table.keys()]).toEqual([]);
 });
 
-test("keys() gives the keys that stay once each while others come and go", () => {
-  using large = load({ tableEntries: 4000 });
+test("keys() gives the keys that stay once each while those next in line are deleted", () => {
+  using large = load({ tableEntries: 1000 });
   const table = large.map("table");
-  const stay = Array.from({ length: 500 }, (_, number) => number);
-  const leave = stay.map((number) => number + 1000);
-  table.setBatch([...stay, ...leave].map(entry));
+  table.setBatch(Array.from({ length: 1000 }, (_, number) => entry(number)));
+  const order = [...table.keys()].map(toNumber).map(Number);
+  const isLeaving = (number: number) => number % 50 === 0;
   const seen: number[] = [];
   for (const key of table.keys()) {
-    seen.push(Number(toNumber(key)));
-    table.deleteBatch(leave.slice(seen.length % 500, (seen.length % 500) + 7).map(u32));
-    table.set(...entry(2000 + seen.length));
+    const number = Number(toNumber(key));
+    seen.push(number);
+    const position = order.indexOf(number);
+    table.deleteBatch(
+      order
+        .slice(position + 1, position + 2)
+        .filter(isLeaving)
+        .map(u32),
+    );
   }
   expect(new Set(seen).size).toBe(seen.length);
-  expect(seen.filter((number) => number < 1000).sort((a, b) => a - b)).toEqual(stay);
+  expect([...table.keys()].length).toBeLessThan(985);
+  expect(seen.filter((number) => !isLeaving(number))).toHaveLength(980);
 });
 
 test("entries() leaves out what is deleted before its turn", () => {
   const table = object.map("table");
   table.setBatch([1, 2, 3, 4].map(entry));
-  const first = table.entries().next().value as Entry;
-  expect(table.get(first[0])).toEqual(first[1]);
-  const keys = table.keys();
-  keys.next();
+  const entries = table.entries();
+  expect(entries.next().done).toBe(false);
   table.deleteBatch([1, 2, 3, 4].map(u32));
-  expect(keys.next().done).toBe(true);
+  expect(entries.next().done).toBe(true);
 });
 
 test("a per-CPU map has one value for each possible CPU", async () => {
