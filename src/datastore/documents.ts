@@ -18,6 +18,7 @@ export interface Pool {
   readonly cidr: string;
   /** Prefix length of its blocks, 20 to 32. */
   readonly blockSize: number;
+  /** Every block of the pool is reached through the tunnel; unless given, "Always". */
   readonly ipipMode: "Always";
 }
 
@@ -151,7 +152,7 @@ const pool = z
     name: text(checkName),
     cidr: text(checkNetwork),
     blockSize: z.int().min(20).max(32).default(26),
-    ipipMode: z.literal("Always"),
+    ipipMode: z.literal("Always").default("Always"),
   })
   .superRefine(({ cidr, blockSize }, context) => {
     const { prefixLength } = parseCidr(cidr);

@@ -46,7 +46,7 @@ test.each<[Kind, string, object]>([
 });
 
 test("parseDocument() fills in the block size of a pool and the external nodes", () => {
-  const pool = { name: "main", cidr: "10.100.0.0/16", ipipMode: "Always" };
+  const pool = { name: "main", cidr: "10.100.0.0/16" };
   expect(parseDocument("pool", "main", pool)).toEqual({ ...pool, blockSize: 26 });
   expect(parseDocument("settings", "cluster", { kind: "ClusterSettings" }).externalNodeCidrs).toEqual([]);
 });
@@ -145,7 +145,6 @@ test.each<[Kind, object, string]>([
     { cidr: "10.100.0.0/28", blockSize: 26 },
     'field "blockSize": 26 makes blocks larger than "10.100.0.0/28", numbers from 28 to 32 are allowed',
   ],
-  ["pool", { ipipMode: undefined }, 'field "ipipMode": it is missing'],
   ...["CrossSubnet", "Never", "always", true].map((ipipMode): [Kind, object, string] => [
     "pool",
     { ipipMode },
