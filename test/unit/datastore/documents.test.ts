@@ -47,7 +47,7 @@ test.each<[Kind, string, object]>([
 
 test("parseDocument() fills in the block size of a pool and the external nodes", () => {
   const pool = { name: "main", cidr: "10.100.0.0/16" };
-  expect(parseDocument("pool", "main", pool)).toEqual({ ...pool, blockSize: 26 });
+  expect(parseDocument("pool", "main", pool)).toEqual({ ...pool, blockSize: 26, ipipMode: "Always" });
   expect(parseDocument("settings", "cluster", { kind: "ClusterSettings" }).externalNodeCidrs).toEqual([]);
 });
 
