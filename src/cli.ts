@@ -1,9 +1,11 @@
 /** The command line: `cni-ipip sync`. As a CNI plugin (CNI_COMMAND is set) another program is started, see cni/main.ts. */
 import { Command } from "commander";
 import pino from "pino";
+import manifest from "../package.json" with { type: "json" };
 
 const program = new Command("cni-ipip")
   .description("An eBPF-backed IPIP overlay network for container clusters")
+  .version(manifest.version)
   .showHelpAfterError();
 
 program

@@ -1,6 +1,7 @@
 /** Keeps the host-net guard on every link that needs it, and its maps in step with cluster and kernel. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { BpfError } from "libbpf-ts";
 import { assetPath } from "../assets.ts";
 import { type GuardHow, HostNetGuard } from "../guard/guard.ts";
 import { AttachmentRefused } from "../guard/hook.ts";
@@ -21,6 +22,8 @@ export class GuardKeeper {
   readonly #set: HostNetSet;
   readonly #how: GuardHow;
   readonly #conditions: Conditions;
+  /** Conditions of links that could not be guarded as asked for. */
+  readonly #refused = new Set<string>();
 
   static async open(options: {
     readonly runDir: string;
@@ -73,30 +76,57 @@ export class GuardKeeper {
     this.#guard.close();
   }
 
+  /**
+   * Each link for itself: one that cannot be guarded must not keep the guard from the others.
+   *
+   * @throws an error that names the links which are not guarded
+   */
   #attachAll(links: readonly Link[]): void {
     const attached = this.#guard.attachments();
+    const unguarded: string[] = [];
     for (const link of links) {
       if (shouldGuard(link, links)) {
-        this.#attach(link);
+        if (!this.#attach(link)) {
+          unguarded.push(link.name);
+        }
       } else if (attached.has(link.index)) {
         this.#guard.detach(link);
       }
     }
+    this.#forgetLinksBut(links);
+    if (unguarded.length > 0) {
+      throw new Error(`Cannot guard every link: "${unguarded.join('", "')}" failed, each has a condition of its own`);
+    }
   }
 
-  /** Where XDP is refused, tc still guards the link: worth a condition, no reason to stop. */
-  #attach(link: Link): void {
-    const object = `guard/${link.name}`;
+  /** @returns whether the link is guarded; where only XDP was refused it is, by tc */
+  #attach(link: Link): boolean {
+    const object = conditionObject(link);
     try {
       this.#guard.attach(link, this.#how);
       this.#conditions.set(object, undefined);
+      return true;
     } catch (error) {
-      if (!(error instanceof AttachmentRefused)) {
-        throw error;
+      const isGone = error instanceof BpfError && error.code === "ENODEV";
+      if (!isGone) {
+        this.#conditions.set(object, (error as Error).message);
+        this.#refused.add(object);
       }
-      this.#conditions.set(object, error.message);
+      return isGone || (error instanceof AttachmentRefused && error.hook.startsWith("xdp"));
     }
   }
+
+  #forgetLinksBut(links: readonly Link[]): void {
+    const present = new Set(links.map(conditionObject));
+    for (const object of [...this.#refused].filter((each) => !present.has(each))) {
+      this.#conditions.set(object, undefined);
+      this.#refused.delete(object);
+    }
+  }
+}
+
+function conditionObject({ name }: Link): string {
+  return `guard/${name}`;
 }
 
 /** The owner's own IPIP tunnels: the kernel hands them the packets of exactly their pair, as long as they are up. */
