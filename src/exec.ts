@@ -1,4 +1,5 @@
 /** Starts other programs: the only file that does. */
+import { StringDecoder } from "node:string_decoder";
 import { execa } from "execa";
 
 export interface Command {
@@ -56,7 +57,9 @@ export function start(command: Command): Process {
     ...(killSignal === undefined ? {} : { killSignal }),
   });
   for (const stream of [subprocess.stdout, subprocess.stderr]) {
-    stream?.on("data", (piece) => onOutput?.(String(piece)));
+    // A piece may end inside a character.
+    const decoder = new StringDecoder();
+    stream?.on("data", (piece) => onOutput?.(decoder.write(piece)));
   }
   const ended = subprocess.then((result) => checked(command, result));
   // A program that is stopped on purpose ends with an error that its starter may not care for.

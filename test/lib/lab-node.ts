@@ -1,11 +1,12 @@
 /** A node of a lab: its namespace, its directories, its sync, and calls of the plugin as a container runtime makes them. */
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { assetPath } from "../../src/assets.ts";
 import type { Process } from "../../src/exec.ts";
 import type { LabDatastore } from "./lab-datastore.ts";
 import type { Namespace } from "./namespace.ts";
 
-const PROGRAM = join(import.meta.dirname, "../../dist/cni-ipip");
+const PROGRAM = assetPath("cni-ipip");
 
 export type GuardAttach = "tc" | "xdp-native";
 

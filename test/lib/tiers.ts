@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { type Command, run } from "../../src/exec.ts";
 import { EXCHANGE, runInMachine } from "../vm/machine/boot.ts";
 import { fetchKernel, KERNEL_NAMES, type KernelName } from "../vm/machine/kernels.ts";
+import { hasIpip } from "./ipip.ts";
 import { inSandbox } from "./sandbox.ts";
 import { readReport, type Tally } from "./tally.ts";
 
@@ -45,13 +46,6 @@ async function runVmTier(): Promise<TierResult[]> {
     results.push(await result(`vm (${kernel})`, (directory) => runInside(kernel, directory)));
   }
   return results;
-}
-
-/** Whether the running kernel makes devices of kind ipip, tried in a namespace that is gone afterwards. */
-export async function hasIpip(): Promise<boolean> {
-  const args = ["link", "add", "probe", "type", "ipip", "local", "192.0.2.1", "remote", "192.0.2.2"];
-  const { exitCode } = await run({ ...inSandbox({ file: "ip", args }), okExitCodes: [1, 2] });
-  return exitCode === 0;
 }
 
 /** Runs jest, given a directory for its report, and counts. */
