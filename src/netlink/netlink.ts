@@ -60,12 +60,11 @@ export class Netlink {
     await this.#socket.request(`remove the link ${index}`, MessageType.DELLINK, formatLink({ index }));
   }
 
-  /** @returns the IPv4 addresses, of all links or of one */
-  async addresses(linkIndex?: number): Promise<Address[]> {
+  /** @returns the IPv4 addresses of all links */
+  async addresses(): Promise<Address[]> {
     const query = formatAddress({ family: ipv4Family });
     const messages = await this.#socket.dump("list the addresses", MessageType.GETADDR, query);
-    const addresses = messages.map(parseAddress).filter((address) => address !== undefined);
-    return linkIndex === undefined ? addresses : addresses.filter((address) => address.linkIndex === linkIndex);
+    return messages.map(parseAddress).filter((address) => address !== undefined);
   }
 
   async addAddress(linkIndex: number, address: string, prefixLength: number): Promise<void> {

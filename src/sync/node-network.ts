@@ -71,7 +71,8 @@ export class NodeNetwork {
    * the plugin hears last.
    */
   async completeDeferredWork(cluster: ClusterView): Promise<void> {
-    const [links, addresses] = await Promise.all([this.#netlink.links(), this.#netlink.addresses()]);
+    const links = await this.#netlink.links();
+    const addresses = await this.#netlink.addresses();
     const isGuarded = await this.#conditions.attempt("guard", () => this.#keepGuard(cluster, links, addresses));
     const isKnown = this.#refreshOwnNode(cluster);
     if (!this.#own) {
@@ -84,7 +85,7 @@ export class NodeNetwork {
       this.#log.info("ip_forward switched on");
     }
     const mtu = tunnelMtu(this.#own, links, addresses);
-    await this.#keepTunnel(this.#own, mtu);
+    await this.#keepTunnel(this.#own, mtu, { links, addresses });
     await this.#keepRoutes(this.#own, cluster, mtu);
     await this.#publish(isKnown ? nodeStateOf(this.#own, mtu) : undefined);
     if (!isGuarded) {
@@ -117,8 +118,9 @@ export class NodeNetwork {
     return known !== undefined;
   }
 
-  async #keepTunnel(own: OwnNode, mtu: number): Promise<void> {
-    const { index, changes } = await keepIpipDeviceInSync(this.#netlink, { mtu, address: own.tunnelAddress });
+  async #keepTunnel(own: OwnNode, mtu: number, actual: Parameters<typeof keepIpipDeviceInSync>[2]): Promise<void> {
+    const wanted = { mtu, address: own.tunnelAddress };
+    const { index, changes } = await keepIpipDeviceInSync(this.#netlink, wanted, actual);
     this.#tunnelIndex = index;
     if (changes.length > 0) {
       this.#log.info({ changes }, "tunl0 changed");

@@ -26,14 +26,16 @@ export interface TunnelDevice {
  * The device of a namespace that the module made (local any, remote any) cannot be deleted, and while it has another
  * name no second one can be made: it is found by what it is and named back.
  *
- * @returns the device and what was done, in words
+ * @param actual what was listed just now
+ * @returns the device's index and what was done, in words
  */
 export async function keepIpipDeviceInSync(
   netlink: Netlink,
   wanted: TunnelDevice,
+  actual: { readonly links: readonly Link[]; readonly addresses: readonly Address[] },
 ): Promise<{ index: number; changes: string[] }> {
   const changes: string[] = [];
-  const device = await findOrCreate(netlink, changes);
+  const device = await findOrCreate(netlink, actual.links, changes);
   if (device.mtu !== wanted.mtu) {
     await netlink.setLink(device.index, { mtu: wanted.mtu });
     changes.push(`MTU ${device.mtu} -> ${wanted.mtu}`);
@@ -43,7 +45,8 @@ export async function keepIpipDeviceInSync(
   if (ensureSysctl(`ipv4/conf/${tunnelName}/rp_filter`, 2)) {
     changes.push("rp_filter -> 2");
   }
-  changes.push(...(await setLinkAddressV4(netlink, device.index, wanted.address)));
+  const addresses = actual.addresses.filter(({ linkIndex }) => linkIndex === device.index);
+  changes.push(...(await setLinkAddressV4(netlink, device.index, wanted.address, addresses)));
   if (!device.up) {
     await netlink.setLink(device.index, { up: true });
     changes.push("up");
@@ -52,13 +55,13 @@ export async function keepIpipDeviceInSync(
 }
 
 /** Leaves the link with exactly this IPv4 address, which is added before others are removed. */
-export async function setLinkAddressV4(
+async function setLinkAddressV4(
   netlink: Netlink,
   linkIndex: number,
   wanted: string | undefined,
+  actual: readonly Address[],
 ): Promise<string[]> {
   const changes: string[] = [];
-  const actual = await netlink.addresses(linkIndex);
   const isWanted = ({ address, prefixLength }: Address) => address === wanted && prefixLength === 32;
   if (wanted !== undefined && !actual.some(isWanted)) {
     await netlink.addAddress(linkIndex, wanted, 32);
@@ -78,10 +81,9 @@ export function findTunnelDevice(links: readonly Link[]): Link | undefined {
   return links.find((link) => link.name === tunnelName && isTunnelDevice(link)) ?? links.find(isTunnelDevice);
 }
 
-async function findOrCreate(netlink: Netlink, changes: string[]): Promise<Link> {
-  const before = await netlink.links();
-  refuseForeignDevice(before);
-  const found = findTunnelDevice(before) ?? (await create(netlink, changes));
+async function findOrCreate(netlink: Netlink, links: readonly Link[], changes: string[]): Promise<Link> {
+  refuseForeignDevice(links);
+  const found = findTunnelDevice(links) ?? (await create(netlink, changes));
   if (found.name !== tunnelName) {
     // Kernels before 6.2 refuse to rename a link that is up.
     await netlink.setLink(found.index, { up: false });

@@ -36,7 +36,7 @@ afterAll(async () => {
 
 async function tunnel(): Promise<{ index: number; up: boolean; mtu: number; addresses: string[] } | undefined> {
   const link = await netlink.linkByName("tunl0");
-  const addresses = await netlink.addresses(link?.index);
+  const addresses = (await netlink.addresses()).filter(({ linkIndex }) => linkIndex === link?.index);
   return link && { index: link.index, up: link.up, mtu: link.mtu, addresses: addresses.map(({ address }) => address) };
 }
 
