@@ -1,9 +1,10 @@
 /** The demo itself: the article's cluster, its packets, and the packets that are refused. Runs in a sandbox or machine. */
+
+import { verdictPackets } from "../lib/guard-state.ts";
 import { Lab, NODE1, NODE2, STRANGER } from "../lib/lab.ts";
 import type { LabNode } from "../lib/lab-node.ts";
 import type { Namespace } from "../lib/namespace.ts";
 import { captureOne, echoRequests, sendForged, tunnelPackets } from "../lib/traffic.ts";
-import { verdictPackets } from "../lib/verdicts.ts";
 import { waitFor } from "../lib/wait.ts";
 import { expectThat, Story, StoryEnd } from "./story.ts";
 import { showNode, showPod } from "./views.ts";

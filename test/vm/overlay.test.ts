@@ -1,9 +1,9 @@
 /** The main job end to end: two nodes, three pods, a real tunl0, and a stranger. */
 import { afterAll, beforeAll, expect, jest, test } from "@jest/globals";
+import { attachedPrograms, verdictPackets } from "../lib/guard-state.ts";
 import { Lab, NODE1, NODE2, STRANGER } from "../lib/lab.ts";
 import type { LabNode } from "../lib/lab-node.ts";
 import type { Namespace } from "../lib/namespace.ts";
-import { verdictPackets } from "../lib/verdicts.ts";
 import { waitFor } from "../lib/wait.ts";
 
 // An emulated machine starts a program in a tenth of a second and Node.js in three.
@@ -68,7 +68,7 @@ async function stateOf(node: LabNode): Promise<string> {
     })),
     (await namespace.ipJson("-4", "address")).map(({ ifname, addr_info }) => ({ ifname, addr_info })),
     await namespace.ipJson("-4", "route", "show", "table", "all"),
-    (await namespace.run({ file: "bpftool", args: ["-j", "net", "show"] })).stdout,
+    attachedPrograms(node),
   ];
   return JSON.stringify({ links, addresses, routes, programs }, undefined, 2);
 }
