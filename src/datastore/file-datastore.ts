@@ -19,18 +19,18 @@ export interface FileDatastoreOptions {
   readonly path: string;
   /** Milliseconds between two looks at all files. */
   readonly pollIntervalMs?: number;
+  /** Milliseconds until a file that a listing lacks is looked for again. */
+  readonly confirmationMs?: number;
 }
 
 /** Milliseconds in which events are gathered: one change often touches several files. */
 const gatherMs = 20;
 
-/** Milliseconds until a file that a listing lacks is looked for again. */
-const confirmationMs = 1000;
-
 export class FileDatastore implements Datastore {
   readonly #path: string;
   readonly #marker: string;
   readonly #pollIntervalMs: number;
+  readonly #confirmationMs: number;
   readonly #nodes: DocumentDirectory<"node">;
   readonly #pools: DocumentDirectory<"pool">;
   readonly #blocks: DocumentDirectory<"block">;
@@ -50,10 +50,11 @@ export class FileDatastore implements Datastore {
   #confirming: NodeJS.Timeout | undefined;
   #polling: NodeJS.Timeout | undefined;
 
-  constructor({ path, pollIntervalMs = 60_000 }: FileDatastoreOptions) {
+  constructor({ path, pollIntervalMs = 60_000, confirmationMs = 1000 }: FileDatastoreOptions) {
     this.#path = resolve(path);
     this.#marker = join(this.#path, "cluster.json");
     this.#pollIntervalMs = pollIntervalMs;
+    this.#confirmationMs = confirmationMs;
     this.#nodes = new DocumentDirectory(join(this.#path, "nodes"), "node", confirmationMs);
     this.#pools = new DocumentDirectory(join(this.#path, "pools"), "pool", confirmationMs);
     this.#blocks = new DocumentDirectory(join(this.#path, "blocks"), "block", confirmationMs);
@@ -130,7 +131,7 @@ export class FileDatastore implements Datastore {
     }
     if (this.#directories.some(({ isUncertain }) => isUncertain)) {
       clearTimeout(this.#confirming);
-      this.#confirming = setTimeout(() => this.#listSoon(), confirmationMs).unref();
+      this.#confirming = setTimeout(() => this.#listSoon(), this.#confirmationMs).unref();
     }
     this.#deliver(isChanged);
   }
@@ -177,7 +178,9 @@ export class FileDatastore implements Datastore {
   }
 
   #ownConditions(): Condition[] {
-    const problems = [this.#problemOfMarker(), ...this.#watch.problems];
+    const seconds = this.#pollIntervalMs / 1000;
+    const blind = this.#watch.problems.map((problem) => `${problem}; changes in it are seen every ${seconds} s only`);
+    const problems = [this.#problemOfMarker(), ...blind];
     return [
       ...problems.flatMap((message) => (message === undefined ? [] : [{ object: "datastore", message }])),
       ...this.#directories.flatMap(({ condition }) => condition ?? []),

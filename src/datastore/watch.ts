@@ -24,7 +24,7 @@ export class Watch {
 
   /** One sentence for each directory that exists and cannot be watched. */
   get problems(): string[] {
-    return [...this.#problems.values()];
+    return [...this.#problems.values()].sort();
   }
 
   /**

@@ -341,6 +341,23 @@ describe("FileDatastore", () => {
       expect(follower.calls.filter((call) => call.startsWith("delete"))).toEqual([]);
     });
 
+    test("still holds them after further listings", async () => {
+      await putNodes(10);
+      datastore = world.open({ pollIntervalMs: 30, confirmationMs: 1 });
+      await datastore.start(follower);
+      await comeBackWithout(1, 2, 3, 4, 5);
+      await follower.condition("datastore/nodes");
+      // Only a listing finds that the target of a link changed.
+      await symlink(world.beside("node11.json"), world.file("node", "node11"));
+      for (const lastByte of [11, 12, 13]) {
+        const changed = { ...node(11), address: `172.31.112.${lastByte}/20` };
+        await writeFile(world.beside("node11.json"), JSON.stringify(changed));
+        await follower.until(() => JSON.stringify(follower.objects.get("node/node11")) === JSON.stringify(changed));
+      }
+      expect(nodes()).toHaveLength(11);
+      expect(follower.conditions.map(({ object }) => object)).toEqual(["datastore/nodes"]);
+    });
+
     test("obeys a deletion that it sees while it holds", async () => {
       await putNodes(10);
       await datastore.start(follower);
