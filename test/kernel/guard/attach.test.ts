@@ -206,6 +206,14 @@ test("detach() ends the check, and is content when there is none", async () => {
   expect(world.verdicts()).toEqual({});
 });
 
+test("detach() takes the program off at once, also while somebody else has the link open", async () => {
+  const link = await world.link();
+  world.enter(() => world.guard.attach(link, "xdp-native"));
+  using held = BpfLink.openPinned(join(world.pinDirectory, "links", `xdp-native-${link.index}`));
+  world.enter(() => world.guard.detach(link));
+  expect(held.info().ifindex).toBe(0);
+});
+
 describe("a restart", () => {
   test("with the same version keeps programs, links, members, mode and counters", async () => {
     const link = await world.link();
