@@ -16,9 +16,9 @@ export async function showNode(story: Story, { name, namespace }: LabNode): Prom
 
 /** IPv4 only, without the loopback and the lifetimes, which are the same everywhere. */
 async function addresses(namespace: Namespace): Promise<string> {
-  const links = (await namespace.ip("-4", "address")).split(/^(?=\d+: )/m);
+  const links = (await namespace.ip("address")).split(/^(?=\d+: )/m);
   return links
     .filter((link) => !link.startsWith("1: lo:"))
     .join("")
-    .replaceAll(/\n +valid_lft .*/g, "");
+    .replaceAll(/\n +(valid_lft|inet6) .*/g, "");
 }
