@@ -117,7 +117,7 @@ export class FileDatastore implements Datastore {
       this.#needsListing = true;
       return this.#deliver(false);
     }
-    const needsListing = this.#needsListing || moved.has(this.#path);
+    const needsListing = this.#needsListing;
     this.#needsListing = false;
     let isChanged = !isDeepStrictEqual(before, this.#settings);
     for (const directory of this.#directories) {

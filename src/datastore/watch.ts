@@ -1,7 +1,7 @@
 /** Watches directories that may go and come back, which a plain inotify watch does not survive. */
 import { type FSWatcher, watch } from "node:fs";
 import { stat } from "node:fs/promises";
-import { basename, dirname, relative, sep } from "node:path";
+import { dirname, relative, sep } from "node:path";
 
 /** `name` is that of the entry which changed in the directory, null where the kernel did not tell. */
 export type WatchListener = (directory: string, name: string | null) => void;
@@ -11,7 +11,7 @@ export class Watch {
   readonly #directories: readonly string[];
   readonly #listener: WatchListener;
   readonly #watchers = new Map<string, FSWatcher>();
-  /** Which directory each path led to when it was looked at last; none after the events of that one were lost. */
+  /** Which directory each path led to when it was looked at last; none where a watch failed. */
   readonly #identities = new Map<string, string>();
   readonly #problems = new Map<string, string>();
 
@@ -74,12 +74,7 @@ export class Watch {
     if (identity !== absent) {
       try {
         const watcher = watch(directory, (_type, name) => {
-          // The directory itself was removed, moved or unmounted: inotify tells it under the directory's own name.
-          const isItself = name === basename(directory);
-          if (isItself) {
-            this.#disarm(directory);
-          }
-          if (isItself || name === null || isWanted(name)) {
+          if (name === null || isWanted(name)) {
             this.#listener(directory, name);
           }
         });

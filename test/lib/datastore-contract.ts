@@ -181,6 +181,15 @@ export function describeDatastore(name: string, makeWorld: () => Promise<Datasto
       expect(follower.conditions).toEqual([]);
     });
 
+    test("calls nobody when it is stopped while it starts", async () => {
+      const other = world.open();
+      const witness = new Follower();
+      const starting = other.start(witness);
+      await other.stop();
+      await starting;
+      expect(witness.calls).toEqual([]);
+    });
+
     test("calls nobody after it was stopped", async () => {
       await datastore.stop();
       const calls = [...follower.calls];
