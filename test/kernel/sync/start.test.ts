@@ -6,6 +6,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, jest, test } from "@jest/globals";
 import { assetPath } from "../../../src/assets.ts";
 import { type Process, run } from "../../../src/exec.ts";
+import { NetworkNamespace } from "../../../src/linux/namespace.ts";
+import { Netlink } from "../../../src/netlink/netlink.ts";
 import { attachedPrograms } from "../../lib/guard-state.ts";
 import { LabDatastore } from "../../lib/lab-datastore.ts";
 import { Namespace } from "../../lib/namespace.ts";
@@ -109,6 +111,27 @@ test("a node without a document is told so, and a later document is obeyed", asy
   await datastore.writeNode({ name: "node1", address: "172.31.112.2/20" });
   await logged('Cannot give addresses to pods: node \\"node1\\" has no block, add one');
   await logged('Cannot find the node\'s own address \\"172.31.112.2\\" on any link');
+});
+
+test("a link that appears is guarded within 100 ms", async () => {
+  await datastore.writeSettings({ externalNodeCidrs: [] });
+  startSync(await writeConfig());
+  await logged("datastore is in sync");
+  const inside = await NetworkNamespace.open(namespace.path);
+  const netlink = inside.enter(() => Netlink.open());
+  const node = { runDir: join(directory, "run") };
+  const elapsed: number[] = [];
+  for (const name of ["first", "second", "third"]) {
+    const peer = { name: `${name}-peer`, mtu: 1500, namespaceFd: inside.fd };
+    const before = Object.keys(attachedPrograms(node)).length;
+    await netlink.createVeth({ name, mac: "02:00:00:00:00:01", mtu: 1500, peer });
+    const guarded = () => Object.keys(attachedPrograms(node)).length === before + 2;
+    elapsed.push((await waitFor(guarded, { what: `"${name}" and its peer guarded`, timeoutMs: 10_000 })).elapsedMs);
+  }
+  netlink.close();
+  await inside.close();
+  // Of three, since another program may take the processor once.
+  expect(Math.min(...elapsed)).toBeLessThan(100);
 });
 
 test.each(["SIGTERM", "SIGINT"] as const)("%s ends it with status 0 and leaves the guard in place", async (signal) => {
