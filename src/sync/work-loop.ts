@@ -7,7 +7,7 @@ const retryDelayMs = 1_000;
 export class WorkLoop {
   /** @returns whether all of it succeeded; otherwise it is done again shortly */
   readonly #work: () => Promise<boolean>;
-  readonly #resync: NodeJS.Timeout;
+  #resync: NodeJS.Timeout | undefined;
   #retry: NodeJS.Timeout | undefined;
   #running: Promise<void> = Promise.resolve();
   #isAskedFor = false;
@@ -15,13 +15,14 @@ export class WorkLoop {
 
   constructor(work: () => Promise<boolean>) {
     this.#work = work;
-    this.#resync = setInterval(() => this.schedule(), resyncIntervalMs);
   }
 
   schedule(): void {
     if (this.#isAskedFor || this.#isStopped) {
       return;
     }
+    // Not before: who has not asked yet may not know yet what is right.
+    this.#resync ??= setInterval(() => this.schedule(), resyncIntervalMs);
     this.#isAskedFor = true;
     this.#running = this.#running.then(() => this.#run());
   }

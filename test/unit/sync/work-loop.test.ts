@@ -1,5 +1,9 @@
-import { expect, test } from "@jest/globals";
+import { afterEach, expect, jest, test } from "@jest/globals";
 import { WorkLoop } from "../../../src/sync/work-loop.ts";
+
+afterEach(() => {
+  jest.useRealTimers();
+});
 
 test("schedule() during work has it done exactly once more, however often it is called", async () => {
   const starts: PromiseWithResolvers<void>[] = [];
@@ -54,4 +58,19 @@ test("stop() waits for the work under way, and nothing starts afterwards", async
   run.resolve(false);
   await stopped;
   expect(runs).toBe(1);
+});
+
+test("what no event told is caught every minute, but only once the work was asked for", async () => {
+  jest.useFakeTimers();
+  let runs = 0;
+  const loop = new WorkLoop(async () => {
+    runs += 1;
+    return true;
+  });
+  await jest.advanceTimersByTimeAsync(600_000);
+  expect(runs).toBe(0);
+  loop.schedule();
+  await jest.advanceTimersByTimeAsync(120_000);
+  expect(runs).toBe(3);
+  await loop.stop();
 });
