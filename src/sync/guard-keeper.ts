@@ -1,4 +1,5 @@
 /** Keeps the host-net guard on every link that needs it, and its maps in step with cluster and kernel. */
+import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { BpfError } from "libbpf-ts";
@@ -7,6 +8,7 @@ import { type GuardHow, HostNetGuard } from "../guard/guard.ts";
 import { AttachmentRefused } from "../guard/hook.ts";
 import type { TunnelPair } from "../guard/layout.ts";
 import { shouldGuard } from "../guard/links.ts";
+import { pinFolders } from "../guard/pins.ts";
 import { HostNetSet } from "../ipset/host-net-set.ts";
 import type { HostNets } from "../ipset/members.ts";
 import { ensureBpffs } from "../linux/bpffs.ts";
@@ -17,30 +19,32 @@ import type { Conditions } from "./conditions.ts";
 /** The last part carries the version of the maps' shape. */
 const pinPath = "bpf/host-net-guard/v1";
 
+interface GuardKeeperOptions {
+  readonly runDir: string;
+  readonly how: GuardHow;
+  readonly conditions: Conditions;
+}
+
 export class GuardKeeper {
-  readonly #guard: HostNetGuard;
-  readonly #set: HostNetSet;
+  readonly #runDir: string;
   readonly #how: GuardHow;
   readonly #conditions: Conditions;
   /** Conditions of links that could not be guarded as asked for. */
   readonly #refused = new Set<string>();
+  #guard: HostNetGuard;
+  #set: HostNetSet;
 
-  static async open(options: {
-    readonly runDir: string;
-    readonly how: GuardHow;
-    readonly conditions: Conditions;
-  }): Promise<GuardKeeper> {
-    await ensureBpffs(join(options.runDir, "bpf"));
-    const image = await readFile(assetPath("bpf/host_net_guard.bpf.o"));
-    const guard = HostNetGuard.open({ pinDirectory: join(options.runDir, pinPath), image });
-    return new GuardKeeper(guard, options.how, options.conditions);
+  static async open(options: GuardKeeperOptions): Promise<GuardKeeper> {
+    const guard = await openGuard(options.runDir);
+    return new GuardKeeper(guard, options);
   }
 
-  private constructor(guard: HostNetGuard, how: GuardHow, conditions: Conditions) {
-    this.#guard = guard;
-    this.#set = new HostNetSet(guard.members);
+  private constructor(guard: HostNetGuard, { runDir, how, conditions }: GuardKeeperOptions) {
+    this.#runDir = runDir;
     this.#how = how;
     this.#conditions = conditions;
+    this.#guard = guard;
+    this.#set = new HostNetSet(guard.members);
   }
 
   /**
@@ -56,11 +60,12 @@ export class GuardKeeper {
   }
 
   /** Members first, then the links, then enforcement: from here on a stranger's packet is refused. */
-  keepInSync(
+  async keepInSync(
     members: HostNets,
     links: readonly Link[],
     addresses: readonly Address[],
-  ): { added: number; removed: number } {
+  ): Promise<{ added: number; removed: number }> {
+    await this.#reopenWhereUnpinned();
     this.#guard.setOtherTunnels(links.filter(isOtherTunnel).map(toPair));
     this.#guard.setLocals(addresses.map(({ address }) => address));
     const change = this.#set.replace(members);
@@ -82,20 +87,29 @@ export class GuardKeeper {
    * @throws an error that names the links which are not guarded
    */
   #attachAll(links: readonly Link[]): void {
-    const attached = this.#guard.attachments();
-    const unguarded: string[] = [];
-    for (const link of links) {
-      if (shouldGuard(link, links)) {
-        if (!this.#attach(link)) {
-          unguarded.push(link.name);
-        }
-      } else if (attached.has(link.index)) {
-        this.#guard.detach(link);
+    const wanted = links.filter((link) => shouldGuard(link, links));
+    // First: a link that gets a master hands its frames on to that one, which must be guarded by then.
+    const unguarded = wanted.filter((link) => !this.#attach(link)).map(({ name }) => name);
+    const wantedIndexes = new Set(wanted.map(({ index }) => index));
+    for (const index of this.#guard.attachments().keys()) {
+      // Also of links that moved to another namespace, such as a container's: the kernel lets programs go with them.
+      if (!wantedIndexes.has(index)) {
+        this.#guard.detach({ index });
       }
     }
     this.#forgetLinksBut(links);
     if (unguarded.length > 0) {
       throw new Error(`Cannot guard every link: "${unguarded.join('", "')}" failed, each has a condition of its own`);
+    }
+  }
+
+  /** The pins hold the programs on their links. Where somebody removed or unmounted them, nothing is guarded any more. */
+  async #reopenWhereUnpinned(): Promise<void> {
+    if (!existsSync(join(this.#runDir, pinPath, pinFolders.links))) {
+      const before = this.#guard;
+      this.#guard = await openGuard(this.#runDir);
+      this.#set = new HostNetSet(this.#guard.members);
+      before.close();
     }
   }
 
@@ -123,6 +137,12 @@ export class GuardKeeper {
       this.#refused.delete(object);
     }
   }
+}
+
+async function openGuard(runDir: string): Promise<HostNetGuard> {
+  await ensureBpffs(join(runDir, "bpf"));
+  const image = await readFile(assetPath("bpf/host_net_guard.bpf.o"));
+  return HostNetGuard.open({ pinDirectory: join(runDir, pinPath), image });
 }
 
 function conditionObject({ name }: Link): string {

@@ -1,4 +1,5 @@
 /** This node's part of the overlay: guard, tunl0 and routes, made to follow cluster and kernel. */
+import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "pino";
@@ -28,7 +29,6 @@ export class NodeNetwork {
   #own: OwnNode | undefined;
   #tunnelIndex = 0;
   #wantedRoutes: ReadonlyMap<string, Route> = new Map();
-  #published: NodeState | undefined;
 
   constructor(options: {
     readonly config: Pick<SyncConfig, "nodeName" | "runDir">;
@@ -47,15 +47,15 @@ export class NodeNetwork {
   /** Before the first snapshot of the datastore nothing is changed but a missing guard in front of a working tunnel. */
   async watchBeforeSnapshot(): Promise<void> {
     const links = await this.#netlink.links();
-    this.#guard.watchBeforeSnapshot(links, findTunnelDevice(links)?.up === true);
-    this.#published = await readNodeState(this.#config.runDir).catch(() => undefined);
+    const tunnelIsUp = findTunnelDevice(links)?.up === true;
+    await this.#conditions.attempt("guard", () => this.#guard.watchBeforeSnapshot(links, tunnelIsUp));
   }
 
   /** Whether the event can have undone something. Pods come and go all day: their links and routes are the plugin's. */
   matters(event: NetlinkEvent): boolean {
     switch (event.kind) {
       case "link":
-        return !event.link.name.startsWith("cali");
+        return !isPodLink(event.link);
       case "route": {
         const wanted = this.#wantedRoutes.get(event.route.destination);
         const isAsWanted = !event.removed && isDeepStrictEqual(event.route, wanted);
@@ -93,8 +93,8 @@ export class NodeNetwork {
     }
   }
 
-  #keepGuard(cluster: ClusterView, links: readonly Link[], addresses: readonly Address[]): void {
-    const change = this.#guard.keepInSync(cluster.hostNets(this.#config.nodeName), links, addresses);
+  async #keepGuard(cluster: ClusterView, links: readonly Link[], addresses: readonly Address[]): Promise<void> {
+    const change = await this.#guard.keepInSync(cluster.hostNets(this.#config.nodeName), links, addresses);
     if (change.added + change.removed > 0) {
       this.#log.info(change, "host-net set changed");
     }
@@ -143,18 +143,23 @@ export class NodeNetwork {
 
   /** @param state undefined while no pod may be added */
   async #publish(state: NodeState | undefined): Promise<void> {
-    if (isDeepStrictEqual(state, this.#published)) {
-      return;
-    }
-    if (state) {
-      await writeNodeState(this.#config.runDir, state);
+    const { runDir } = this.#config;
+    const path = nodeStatePath(runDir);
+    const published = await readNodeState(runDir).catch(() => undefined); // damaged: as good as missing
+    if (state && !isDeepStrictEqual(state, published)) {
+      await writeNodeState(runDir, state);
       this.#log.info(state, "ready for pods");
-    } else {
-      await rm(nodeStatePath(this.#config.runDir), { force: true });
+    }
+    if (!state && existsSync(path)) {
+      await rm(path);
       this.#log.info("not ready for pods");
     }
-    this.#published = state;
   }
+}
+
+/** By kind too: tunl0 can be given any name. */
+function isPodLink({ kind, name }: Link): boolean {
+  return kind === "veth" && name.startsWith("cali");
 }
 
 function nodeStateOf({ node, blocks, tunnelAddress }: OwnNode, mtu: number): NodeState | undefined {
