@@ -306,7 +306,7 @@ test("the check goes on when the process that made it is killed", async () => {
       output += text;
     },
   });
-  await waitFor(() => output.includes("guarded"), { what: "the link guarded", timeoutMs: 10_000 });
+  await waitFor(() => output.includes("guarded"), { what: "the link guarded", timeoutMs: 60_000 });
   holder.kill("SIGKILL");
   await expect(holder.ended).rejects.toThrow("SIGKILL");
   const before = pinnedIds();

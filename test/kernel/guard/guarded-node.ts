@@ -162,7 +162,7 @@ export class GuardedNode {
       },
     });
     this.#processes.push(process);
-    await waitFor(() => output.includes("ready"), { what: `"${args.join(" ")}" ready`, timeoutMs: 10_000 });
+    await waitFor(() => output.includes("ready"), { what: `"${args.join(" ")}" ready`, timeoutMs: 60_000 });
     return process;
   }
 }
