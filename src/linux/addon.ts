@@ -7,6 +7,9 @@ interface Addon {
   setNetworkNamespace(fd: number): number;
   lockExclusively(fd: number): number;
   mountBpffs(target: string): number;
+  netlinkPort(fd: number): number;
+  ignoreOverrun(fd: number): number;
+  droppedMessages(fd: number): number;
 }
 
 export const addon = createRequire(import.meta.url)(assetPath("linux.node")) as Addon;

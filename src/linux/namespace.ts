@@ -17,7 +17,8 @@ export class NetworkNamespace {
    * @throws an error with code ENOENT when nothing is there, EINVAL (from `enter`) when it is not a namespace
    */
   static async open(path: string): Promise<NetworkNamespace> {
-    return new NetworkNamespace(path, await open(path, constants.O_RDONLY));
+    // Without O_NONBLOCK a named pipe in the place of a namespace would be waited for without end.
+    return new NetworkNamespace(path, await open(path, constants.O_RDONLY | constants.O_NONBLOCK));
   }
 
   private constructor(path: string, handle: Awaited<ReturnType<typeof open>>) {

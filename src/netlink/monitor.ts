@@ -3,6 +3,7 @@ import { MessageType, MulticastGroups } from "netlink/dist/rt/structs.js";
 import type { NetlinkMessage } from "netlink/dist/structs.js";
 import { type Address, parseAddress } from "./address.ts";
 import { type Link, parseLink } from "./link.ts";
+import { Overrun } from "./overrun.ts";
 import { parseRoute, type Route } from "./route.ts";
 import { createSocket } from "./socket.ts";
 
@@ -10,21 +11,32 @@ export type NetlinkEvent =
   | { readonly kind: "link"; readonly removed: boolean; readonly link: Link }
   | { readonly kind: "address"; readonly removed: boolean; readonly address: Address }
   | { readonly kind: "route"; readonly removed: boolean; readonly route: Route }
-  /** Events were lost (ENOBUFS): whoever keeps anything in step must list it anew. */
+  /** Events were lost: whoever keeps anything in step must list it anew. */
   | { readonly kind: "overrun" };
 
 export interface Monitor {
   close(): void;
 }
 
+/** Events come in bursts, and only bursts overrun: this long after the first one it is looked whether any was lost. */
+const overrunCheckMs = 50;
+
 /** Watches the network namespace that the calling thread is in now. Keeps the event loop alive until it is closed. */
 export function monitor(onEvent: (event: NetlinkEvent) => void): Monitor {
   const socket = createSocket();
+  const overrun = new Overrun(socket);
+  let check: NodeJS.Timeout | undefined;
   socket.ref();
   for (const group of [MulticastGroups.LINK, MulticastGroups.IPV4_IFADDR, MulticastGroups.IPV4_ROUTE]) {
     socket.addMembership(group);
   }
   socket.on("message", (messages) => {
+    check ??= setTimeout(() => {
+      check = undefined;
+      if (overrun.happened()) {
+        onEvent({ kind: "overrun" });
+      }
+    }, overrunCheckMs);
     for (const event of messages.map(parseEvent)) {
       if (event) {
         onEvent(event);
@@ -32,7 +44,12 @@ export function monitor(onEvent: (event: NetlinkEvent) => void): Monitor {
     }
   });
   socket.on("error", () => onEvent({ kind: "overrun" }));
-  return socket;
+  return {
+    close() {
+      clearTimeout(check);
+      socket.close();
+    },
+  };
 }
 
 function parseEvent(message: NetlinkMessage): NetlinkEvent | undefined {

@@ -1,5 +1,7 @@
 import { readdirSync, readlinkSync } from "node:fs";
-import { stat } from "node:fs/promises";
+import { mkdtemp, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "@jest/globals";
 import { run } from "../../../src/exec.ts";
 import { NetworkNamespace } from "../../../src/linux/namespace.ts";
@@ -51,4 +53,14 @@ test("open() fails with ENOENT when nothing is there, enter() with EINVAL when i
     }),
   );
   await file.close();
+});
+
+test("open() does not wait for somebody to write into a named pipe", async () => {
+  const directory = await mkdtemp(join(tmpdir(), "namespace-test-"));
+  const pipe = join(directory, "pipe");
+  await run({ file: "mkfifo", args: [pipe] });
+  const namespace = await NetworkNamespace.open(pipe);
+  expect(() => namespace.enter(current)).toThrow(expect.objectContaining({ code: "EINVAL" }));
+  await namespace.close();
+  await rm(directory, { recursive: true });
 });

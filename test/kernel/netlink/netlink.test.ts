@@ -4,6 +4,7 @@ import { NetworkNamespace } from "../../../src/linux/namespace.ts";
 import { type Monitor, monitor, type NetlinkEvent } from "../../../src/netlink/monitor.ts";
 import { Netlink } from "../../../src/netlink/netlink.ts";
 import { mainTable, ownProtocol, type Route } from "../../../src/netlink/route.ts";
+import { waitFor } from "../../lib/wait.ts";
 
 const home = `netlink-home-${process.pid}`;
 const away = `netlink-away-${process.pid}`;
@@ -165,4 +166,25 @@ test("monitor() tells of links, addresses and routes as they change", async () =
   });
   const subnet = events.filter((event) => event.kind === "route" && event.route.destination === "192.0.2.0/24");
   expect(subnet.map((event) => event.kind === "route" && event.removed)).toEqual([false]);
+});
+
+test("monitor() says that events were lost and goes on with those that come later", async () => {
+  const events: NetlinkEvent[] = [];
+  watch = homeNamespace.enter(() => monitor((event) => events.push(event)));
+  const index = await connected("192.0.2.1/24");
+  // Sent without a turn of the event loop in between, so that nobody reads; 200 answers fit each sender's own buffer.
+  const senders = Array.from({ length: 40 }, () => homeNamespace.enter(() => Netlink.open()));
+  const adds = senders.flatMap((sender, high) =>
+    Array.from({ length: 200 }, (_, low) =>
+      sender.addRoute(route({ destination: `10.${high}.${low}.0/24`, linkIndex: index, scope: "link" })),
+    ),
+  );
+  await Promise.all(adds);
+  for (const sender of senders) {
+    sender.close();
+  }
+  await waitFor(() => events.some(({ kind }) => kind === "overrun"), { what: "an overrun", timeoutMs: 5000 });
+  await netlink.removeLink(index);
+  const isRemoved = (event: NetlinkEvent) => event.kind === "link" && event.removed;
+  await waitFor(() => events.some(isRemoved), { what: "the removal of the link", timeoutMs: 5000 });
 });
