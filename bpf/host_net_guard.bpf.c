@@ -88,10 +88,11 @@ static __always_inline bool is_ours(void *context, __u32 ifindex, const struct i
 	case BPF_FIB_LKUP_RET_NO_NEIGH:
 	case BPF_FIB_LKUP_RET_FRAG_NEEDED:
 		return false;
-	/* The link does not forward: the kernel has not looked the address up, so the map alone has decided. */
-	case BPF_FIB_LKUP_RET_FWD_DISABLED:
-		return false;
-	default: /* local, unroutable, or an answer that this program does not know */
+	/*
+	 * Local, unroutable, or an answer that this program does not know. Also where the link does not forward, when the
+	 * kernel looks nothing up: it takes no packet on from there, so that none is lost by calling it ours.
+	 */
+	default:
 		return true;
 	}
 }

@@ -102,13 +102,15 @@ test("tc judges packets of a link without Ethernet header", async () => {
   expect(await world.verdictsOf(3)).toEqual({ "not-member": 1, nested: 1, member: 1 });
 });
 
-test("setLocals() protects the listed addresses where the link does not forward", async () => {
-  await world.node.run({ file: "sysctl", args: ["-w", "net.ipv4.ip_forward=0"] });
+test("setLocals() protects the listed addresses also where the kernel would send them on", async () => {
   const link = await world.link();
   world.enter(() => world.guard.attach(link, "tc"));
-  world.guard.setLocals([NODE]);
-  await world.send(ipip(STRANGER));
-  expect(await world.verdictsOf(1)).toEqual({ "not-member": 1 });
+  const packet = frame(eth(NODE_MAC), ipv4(STRANGER, "10.0.0.77"), ...inner);
+  await world.send(packet);
+  expect(await world.verdictsOf(1)).toEqual({ transit: 1 });
+  world.guard.setLocals(["10.0.0.77"]);
+  await world.send(packet);
+  expect(await world.verdictsOf(2)).toEqual({ transit: 1, "not-member": 1 });
 });
 
 test("setOtherTunnels() lets exactly the listed pairs through", async () => {

@@ -358,14 +358,15 @@ export const fixtures: readonly Fixture[] = [
   ...others,
 ];
 
-/** On a link that does not forward, the kernel looks no address up. */
+/** On a link that does not forward, the kernel looks no address up, and takes no packet on either. */
 export const withoutForwarding: readonly Fixture[] = [
   { name: "a member", given: ipip(MEMBER, NODE), ...member },
+  { name: "a stranger to this node", given: ipip(STRANGER, NODE), ...notMember },
   { name: "a stranger to a listed address", given: ipip(STRANGER, LISTED_LOCAL), ...notMember },
   { name: "a stranger to 224.0.0.1", given: ipip(STRANGER, "224.0.0.1"), ...notMember },
   { name: "a stranger to 127.0.0.1", given: ipip(STRANGER, "127.0.0.1"), ...notMember },
-  { name: "a stranger to somebody else", given: ipip(STRANGER, FAR_AWAY), ...transit },
-  { name: "a stranger to a member", given: ipip(STRANGER, CIDR_MEMBER), ...forgedTransit },
+  { name: "a stranger to somebody else", given: ipip(STRANGER, FAR_AWAY), ...notMember },
+  { name: "a stranger to a member", given: ipip(STRANGER, CIDR_MEMBER), ...notMember },
 ];
 
 /** A member's packet of 94 bytes with options, to be cut. */
