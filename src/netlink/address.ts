@@ -7,6 +7,8 @@ export interface Address {
   readonly linkIndex: number;
   readonly address: string;
   readonly prefixLength: number;
+  /** The other end of a point-to-point link, where the address was given with one: the prefix is that one's then. */
+  readonly peer?: string;
   /** RT_SCOPE_*: 0 global, 253 link, 254 host. */
   readonly scope: number;
 }
@@ -24,17 +26,19 @@ export function parseAddress(message: NetlinkMessage): Address | undefined {
   if (data.family !== ipv4Family || local === undefined) {
     return undefined;
   }
+  const address = fromBytes(local);
+  const peer = fromBytes(attrs.address ?? local);
   return {
     linkIndex: data.index ?? 0,
-    address: fromBytes(local),
+    address,
     prefixLength: data.prefixlen ?? 0,
+    ...(peer === address ? {} : { peer }),
     scope: data.scope ?? globalScope,
   };
 }
 
-export function addressMessage({ linkIndex, address, prefixLength, scope }: Address): StreamData {
-  const bytes = toBytes(address);
-  const attrs: AddressAttrs = { local: bytes, address: bytes };
+export function addressMessage({ linkIndex, address, prefixLength, peer = address, scope }: Address): StreamData {
+  const attrs: AddressAttrs = { local: toBytes(address), address: toBytes(peer) };
   return (out: AttrStream) => {
     out.emit(formatAddress({ family: ipv4Family, index: linkIndex, prefixlen: prefixLength, scope }));
     out.emit(formatAddressAttrs(attrs));

@@ -73,13 +73,14 @@ export class Netlink {
     await this.#socket.request(action, MessageType.NEWADDR, message, createNew);
   }
 
-  async removeAddress(linkIndex: number, address: string, prefixLength: number): Promise<void> {
-    const message = addressMessage({ linkIndex, address, prefixLength, scope: globalScope });
-    const action = `remove the address ${address}/${prefixLength} from the link ${linkIndex}`;
+  /** With its peer, where it has one: the kernel finds no address without. */
+  async removeAddress(address: Omit<Address, "scope">): Promise<void> {
+    const message = addressMessage({ ...address, scope: globalScope });
+    const action = `remove the address ${address.address}/${address.prefixLength} from the link ${address.linkIndex}`;
     await this.#socket.request(action, MessageType.DELADDR, message);
   }
 
-  /** @returns the IPv4 routes of every table; those with several next hops are left out, none of ours is one */
+  /** @returns the IPv4 routes of every table */
   async routes(): Promise<Route[]> {
     const query = formatRoute({ family: ipv4Family });
     const messages = await this.#socket.dump("list the routes", MessageType.GETROUTE, query);

@@ -18,8 +18,9 @@ const scopes = { universe: 0, link: 253, host: 254 } as const;
 export interface Route {
   /** A CIDR; the default route is 0.0.0.0/0. */
   readonly destination: string;
+  /** Absent also for a route with several next hops, none of which are told: no route of ours is one. */
   readonly gateway?: string;
-  /** Absent for a blackhole. */
+  /** Absent for a blackhole, and for a route with several next hops. */
   readonly linkIndex?: number;
   readonly type: keyof typeof types | number;
   readonly scope: keyof typeof scopes | number;
@@ -44,13 +45,13 @@ export const ownProtocol = 80;
 const onlinkFlag = 4; // RTNH_F_ONLINK
 const clonedFlag = 0x200; // RTM_F_CLONED
 
-/** @returns `undefined` for a route of another family, a cached one, or one with several next hops */
+/** @returns `undefined` for a route of another family, or a cached one */
 export function parseRoute({ data }: NetlinkMessage): Route | undefined {
   // struct rtmsg: family, dst_len, src_len, tos, table, protocol, scope, type: one byte each; then flags, 32 bits
   const [family, destinationLength = 0, , , table = mainTable, protocol = 0, scope = 0, type = 0] = data;
   const flags = data.readUInt32LE(8);
   const attrs = parseRouteAttrs(data.subarray(__LENGTH_Route));
-  if (family !== ipv4Family || (flags & clonedFlag) !== 0 || attrs.multipath) {
+  if (family !== ipv4Family || (flags & clonedFlag) !== 0) {
     return undefined;
   }
   const mtu = attrs.metrics?.mtu?.readUInt32LE(0);

@@ -23,10 +23,14 @@ export function ownNode(name: string, nodes: ReadonlyMap<string, Node>, blocks: 
   return { node, blocks: own, tunnelAddress: own[0]?.cidr.split("/")[0] };
 }
 
+/** Bytes: what RFC 791 asks of every link, and what the kernel's IPIP device takes at most (an IPv4 packet, less 20). */
+const tunnelMtuLimits = { least: 68, most: 65515 } as const;
+
 /**
  * What fits through the tunnel, in bytes: the MTU of the link that carries the node's address, less the outer header.
+ * A node whose address is on lo (65536) gets the most that there is.
  *
- * @throws an error that names the address when no link carries it
+ * @throws an error that names the address when no link carries it, or the link when its MTU is too small
  */
 export function tunnelMtu({ node }: OwnNode, links: readonly Link[], addresses: readonly Address[]): number {
   const [nodeAddress] = node.address.split("/");
@@ -37,7 +41,14 @@ export function tunnelMtu({ node }: OwnNode, links: readonly Link[], addresses: 
       `Cannot find the node's own address "${nodeAddress}" on any link: correct the document of node "${node.name}" or the link`,
     );
   }
-  return uplink.mtu - outerHeaderLength;
+  const mtu = uplink.mtu - outerHeaderLength;
+  if (mtu < tunnelMtuLimits.least) {
+    const least = tunnelMtuLimits.least + outerHeaderLength;
+    throw new Error(
+      `Cannot tunnel over the link "${uplink.name}": its MTU is ${uplink.mtu}, allowed is ${least} or more`,
+    );
+  }
+  return Math.min(mtu, tunnelMtuLimits.most);
 }
 
 function inClaimOrder(one: Block, other: Block): number {

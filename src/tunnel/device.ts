@@ -62,14 +62,15 @@ async function setLinkAddressV4(
   actual: readonly Address[],
 ): Promise<string[]> {
   const changes: string[] = [];
-  const isWanted = ({ address, prefixLength }: Address) => address === wanted && prefixLength === 32;
+  const isWanted = ({ address, prefixLength, peer }: Address) =>
+    address === wanted && prefixLength === 32 && peer === undefined;
   if (wanted !== undefined && !actual.some(isWanted)) {
     await netlink.addAddress(linkIndex, wanted, 32);
     changes.push(`address ${wanted}/32 added`);
   }
-  for (const { address, prefixLength } of actual.filter((each) => !isWanted(each))) {
-    await netlink.removeAddress(linkIndex, address, prefixLength);
-    changes.push(`address ${address}/${prefixLength} removed`);
+  for (const other of actual.filter((each) => !isWanted(each))) {
+    await netlink.removeAddress(other);
+    changes.push(`address ${other.address}/${other.prefixLength} removed`);
   }
   return changes;
 }

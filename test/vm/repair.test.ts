@@ -73,21 +73,35 @@ async function repairTime(disturb: () => Promise<void>): Promise<number> {
   return (await waitFor(isRight, { what: `the repaired state ${right}`, timeoutMs: 10_000 })).elapsedMs;
 }
 
+async function rename(name: string): Promise<void> {
+  const index = await tunnelIndex();
+  await netlink.setLink(index, { up: false });
+  await netlink.setLink(index, { name });
+}
+
 const disturbances: [string, () => Promise<void>][] = [
   ["set down", async () => netlink.setLink(await tunnelIndex(), { up: false })],
   ["given another address", async () => netlink.addAddress(await tunnelIndex(), "10.9.9.9", 32)],
-  ["robbed of its address", async () => netlink.removeAddress(await tunnelIndex(), "10.100.15.128", 32)],
-  ["given another MTU", async () => netlink.setLink(await tunnelIndex(), { mtu: 1400 })],
   [
-    "renamed",
-    async () => {
-      const index = await tunnelIndex();
-      await netlink.setLink(index, { up: false });
-      await netlink.setLink(index, { name: "foo" });
-    },
+    "robbed of its address",
+    async () => netlink.removeAddress({ linkIndex: await tunnelIndex(), address: "10.100.15.128", prefixLength: 32 }),
   ],
+  [
+    "given an address with a peer",
+    async () => lab.node1.namespace.ipBatch("address add 10.9.9.9 peer 10.9.9.8/32 dev tunl0"),
+  ],
+  ["given another MTU", async () => netlink.setLink(await tunnelIndex(), { mtu: 1400 })],
+  ["renamed", async () => rename("foo")],
+  ["renamed like a pod's link", async () => rename("cali0")],
   ["robbed of a route", async () => netlink.removeRoute(await routeTo(NODE2.block))],
   ["robbed of its blackhole", async () => netlink.removeRoute(await routeTo(NODE1.block))],
+  [
+    "given a foreign route with several next hops to a wanted block",
+    async () => {
+      const hops = ["nexthop", "via", "172.31.112.8", "dev", "eth0", "nexthop", "via", "172.31.112.9", "dev", "eth0"];
+      await lab.node1.namespace.ip("route", "replace", NODE2.block, ...hops);
+    },
+  ],
   [
     "given a foreign route to a wanted block",
     async () => {

@@ -105,6 +105,39 @@ test("addresses() and routes() read what ip(8) made", async () => {
   ]);
 });
 
+test("removeAddress() removes each address that addresses() lists, also one with a peer", async () => {
+  const index = await connected("192.0.2.1/24");
+  await ip("address", "add", "192.0.2.1/32", "dev", "d0");
+  await ip("address", "add", "10.8.0.1", "peer", "10.8.0.2/32", "dev", "d0");
+  const addresses = await netlink.addresses();
+  expect(addresses).toContainEqual({
+    linkIndex: index,
+    address: "10.8.0.1",
+    prefixLength: 32,
+    peer: "10.8.0.2",
+    scope: 0,
+  });
+  for (const address of addresses) {
+    await netlink.removeAddress(address);
+  }
+  expect(await netlink.addresses()).toEqual([]);
+});
+
+test("monitor() tells of a route with several next hops that takes the place of another", async () => {
+  const events: NetlinkEvent[] = [];
+  watch = homeNamespace.enter(() => monitor((event) => events.push(event)));
+  const index = await connected("192.0.2.1/24");
+  await netlink.addRoute(route({ linkIndex: index, scope: "link" }));
+  const hops = ["nexthop", "via", "192.0.2.8", "dev", "d0", "nexthop", "via", "192.0.2.9", "dev", "d0"];
+  await ip("route", "replace", "10.9.0.0/24", ...hops);
+  const isReplacement = (event: NetlinkEvent) =>
+    event.kind === "route" && event.route.destination === "10.9.0.0/24" && event.route.protocol !== ownProtocol;
+  await waitFor(() => events.some(isReplacement), { what: "the replacement", timeoutMs: 5000 });
+  expect((await netlink.routes()).find(({ destination }) => destination === "10.9.0.0/24")).toEqual(
+    route({ protocol: 3 }),
+  );
+});
+
 test("replaceRoute() writes routes that ip(8) reads back as they were meant", async () => {
   const index = await connected("192.0.2.1/24");
   await netlink.replaceRoute(route({ gateway: "192.0.2.7", linkIndex: index }));

@@ -43,3 +43,17 @@ test("tunnelMtu() names the address that no link carries", () => {
     'Cannot find the node\'s own address "172.31.112.2" on any link: correct the document of node "node1" or the link',
   );
 });
+
+test("tunnelMtu() is the most that the device takes when the address is on lo", () => {
+  const own = ownNode("node1", nodes, []);
+  const lo = { ...eth0, name: "lo", mtu: 65536, isLoopback: true };
+  expect(own && tunnelMtu(own, [lo], [address])).toBe(65515);
+});
+
+test("tunnelMtu() names the link whose MTU leaves too little", () => {
+  const own = ownNode("node1", nodes, []);
+  expect(own && tunnelMtu(own, [{ ...eth0, mtu: 88 }], [address])).toBe(68);
+  expect(() => own && tunnelMtu(own, [{ ...eth0, mtu: 87 }], [address])).toThrow(
+    'Cannot tunnel over the link "eth0": its MTU is 87, allowed is 88 or more',
+  );
+});
