@@ -1,6 +1,7 @@
 /** The container's side: its network namespace and the interface in it. */
 import { stat } from "node:fs/promises";
 import { CniCode, CniError } from "@containernetworking/cni-types-ts";
+import { tryLockDescriptor } from "../src/linux/lock.ts";
 import { NetworkNamespace } from "../src/linux/namespace.ts";
 import { Netlink } from "../src/netlink/netlink.ts";
 import { mainTable, type Route } from "../src/netlink/route.ts";
@@ -15,7 +16,13 @@ export class Pod {
   readonly namespace: NetworkNamespace;
   readonly #netlink: Netlink;
 
-  /** @throws CniError with `InvalidEnvironment` when the path is not a network namespace, or is the host's own */
+  /**
+   * Until it is closed nobody else opens the same pod: of two ADDs at once each would undo what the other made. The lock
+   * is on the namespace itself, so that nothing of it stays behind.
+   *
+   * @throws CniError with `InvalidEnvironment` when the path is not a network namespace, or is the host's own, with
+   *   `TryAgainLater` when another call is at work on it
+   */
   static async open(path: string): Promise<Pod> {
     let namespace: NetworkNamespace;
     try {
@@ -27,10 +34,12 @@ export class Pod {
       if (await isOwnNamespace(path)) {
         throw notANamespace(path, "it is the host's own");
       }
-      return new Pod(
-        namespace,
-        namespace.enter(() => Netlink.open()),
-      );
+      const netlink = namespace.enter(() => Netlink.open());
+      if (!tryLockDescriptor(namespace.fd, path)) {
+        netlink.close();
+        throw new CniError(CniCode.TryAgainLater, `Cannot use CNI_NETNS now: another call is at work on "${path}"`);
+      }
+      return new Pod(namespace, netlink);
     } catch (error) {
       await namespace.close();
       throw error instanceof CniError ? error : notANamespace(path, error);

@@ -9,14 +9,31 @@ export interface Lock {
 /** @returns the lock, or `undefined` when another process holds it */
 export async function tryLock(path: string): Promise<Lock | undefined> {
   const handle = await open(path, "a", 0o600);
-  const errno = addon.lockExclusively(handle.fd);
-  if (errno === 0) {
-    return { release: () => handle.close() };
+  let isLocked = false;
+  try {
+    isLocked = tryLockDescriptor(handle.fd, path);
+  } finally {
+    if (!isLocked) {
+      await handle.close();
+    }
   }
-  await handle.close();
-  const error = systemError(`lock "${path}"`, errno);
+  return isLocked ? { release: () => handle.close() } : undefined;
+}
+
+/**
+ * Locks what is open already, until it is closed.
+ *
+ * @param name for the error
+ * @returns false when somebody else holds the lock, also this process by another descriptor
+ */
+export function tryLockDescriptor(fd: number, name: string): boolean {
+  const errno = addon.lockExclusively(fd);
+  if (errno === 0) {
+    return true;
+  }
+  const error = systemError(`lock "${name}"`, errno);
   if (error.code === "EAGAIN") {
-    return undefined;
+    return false;
   }
   throw error;
 }

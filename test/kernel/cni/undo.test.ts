@@ -1,6 +1,8 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, jest, test } from "@jest/globals";
+import { tryLockDescriptor } from "../../../src/linux/lock.ts";
+import { NetworkNamespace } from "../../../src/linux/namespace.ts";
 import { TestNode } from "./node.ts";
 
 const args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=nginx";
@@ -145,4 +147,18 @@ test("ADD refuses a CNI_NETNS that is no namespace, is not there, or is the host
     expect(json.msg.toLowerCase()).toContain(reason?.toLowerCase());
   }
   await expectNothingLeft();
+});
+
+test("ADD touches nothing while another call is at work on the container, and succeeds afterwards", async () => {
+  await node.writeState();
+  const netns = await node.createPod();
+  const other = await NetworkNamespace.open(netns);
+  expect(tryLockDescriptor(other.fd, netns)).toBe(true);
+  const { exitCode, json } = await node.call("ADD", { containerId: "c1", netns });
+  expect(exitCode).toBe(1);
+  expect(json).toMatchObject({ code: 11, msg: `Cannot use CNI_NETNS now: another call is at work on "${netns}"` });
+  expect(await node.leases()).toEqual([]);
+  expect(await node.hostLinks()).toEqual([]);
+  await other.close();
+  expect((await node.call("ADD", { containerId: "c1", netns })).exitCode).toBe(0);
 });
