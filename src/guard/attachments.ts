@@ -1,17 +1,11 @@
 /** Where the guard's programs run: on which devices, through which hooks. */
 import { mkdirSync, readdirSync } from "node:fs";
-import { BpfProgram } from "libbpf-ts";
+import type { BpfProgram } from "libbpf-ts";
 import { ClsactHook } from "./clsact-hook.ts";
 import type { Device, Hook, HookName } from "./hook.ts";
 import { LinkHook } from "./link-hook.ts";
 
 const pinPattern = /^(tcx|clsact|xdp-native|xdp-generic)-([0-9]+)$/;
-
-interface Attachment {
-  readonly hook: Hook;
-  readonly ifindex: number;
-  readonly programId: number;
-}
 
 export class Attachments {
   readonly #directory: string;
@@ -32,8 +26,18 @@ export class Attachments {
   /** What the kernel really has, by ifindex. Pins of devices that are gone, or lost the program, are removed. */
   list(): Map<number, HookName[]> {
     const found = new Map<number, HookName[]>();
-    for (const { hook, ifindex } of this.#attachments()) {
-      found.set(ifindex, [...(found.get(ifindex) ?? []), hook.name]);
+    for (const name of readdirSync(this.#directory)) {
+      const match = pinPattern.exec(name);
+      if (match === null) {
+        continue;
+      }
+      const hook = this.#hooks[match[1] as HookName];
+      const ifindex = Number(match[2]);
+      if (hook.programId(ifindex) === undefined) {
+        hook.detach(ifindex);
+      } else {
+        found.set(ifindex, [...(found.get(ifindex) ?? []), hook.name]);
+      }
     }
     return found;
   }
@@ -56,33 +60,5 @@ export class Attachments {
   /** Content when it is not there. */
   detach(name: HookName, ifindex: number): void {
     this.#hooks[name].detach(ifindex);
-  }
-
-  /** Puts the programs in the place of those of the same name, wherever they are attached. */
-  update(programs: readonly BpfProgram[]): void {
-    for (const { hook, ifindex, programId } of this.#attachments()) {
-      using attached = BpfProgram.fromId(programId);
-      const successor = programs.find(({ name }) => name === attached.name);
-      if (successor !== undefined && successor.id !== programId) {
-        hook.replace(ifindex, successor);
-      }
-    }
-  }
-
-  #attachments(): Attachment[] {
-    return readdirSync(this.#directory).flatMap((name) => {
-      const match = pinPattern.exec(name);
-      if (match === null) {
-        return [];
-      }
-      const hook = this.#hooks[match[1] as HookName];
-      const ifindex = Number(match[2]);
-      const programId = hook.programId(ifindex);
-      if (programId === undefined) {
-        hook.detach(ifindex);
-        return [];
-      }
-      return [{ hook, ifindex, programId }];
-    });
   }
 }

@@ -45,8 +45,7 @@ export class HostNetGuard {
 
   /**
    * Takes over what an earlier process left pinned: maps with their content, and where the programs are the same, these
-   * too. Otherwise new programs are loaded and put in the place of the old ones wherever those are attached, on each
-   * device between two packets.
+   * too. Programs that are attached go on as they are until `attach` exchanges them: the maps may be new and empty.
    *
    * @param options.pinDirectory on a mounted bpffs; its name carries the version of the maps' shape
    * @param options.image the object that bpf/host_net_guard.bpf.c compiles to
@@ -55,7 +54,6 @@ export class HostNetGuard {
   static open(options: { readonly pinDirectory: string; readonly image: Uint8Array }): HostNetGuard {
     const pinned = takeOver(options.pinDirectory, options.image);
     const attachments = new Attachments(join(options.pinDirectory, pinFolders.links));
-    attachments.update(Object.values(pinned.programs));
     return new HostNetGuard(pinned, attachments);
   }
 
@@ -85,7 +83,8 @@ export class HostNetGuard {
   }
 
   /**
-   * Makes the link guarded in exactly this way; changes nothing where it is already.
+   * Makes the link guarded in exactly this way; changes nothing where it is already. Another version of the guard's
+   * programs is exchanged between two packets.
    *
    * @throws AttachmentRefused: when XDP was refused, tc is attached all the same
    * @throws BpfError with ENODEV when the link is gone

@@ -65,10 +65,10 @@ test("attach() twice leaves one filter, known by the link's number", () => {
   expect(list()).toEqual(new Map([[link.index, ["clsact"]]]));
 });
 
-test("update() puts another version in the place of the filter", async () => {
+test("attach() puts another version in the place of the filter", async () => {
   attach(pinned.programs.guard_tc_ethernet);
   const other = takeOver(world.pinDirectory, await compileOtherGuard());
-  world.enter(() => attachments.update(Object.values(other.programs)));
+  attach(other.programs.guard_tc_ethernet);
   expect(attachedId()).toBe(other.programs.guard_tc_ethernet.id);
   expect(attachedId()).not.toBe(pinned.programs.guard_tc_ethernet.id);
   close(other);
