@@ -43,30 +43,26 @@ static __always_inline bool is_later_fragment(const struct iphdr *header)
 	return header->frag_off & bpf_htons(IP_OFFSET_MASK);
 }
 
-/* False: not IPIP. `network` is the offset of the network header from skb->data. */
-static __always_inline bool load_ipip_from_skb(struct __sk_buff *skb, __u32 network, struct ipip_packet *packet)
+/* Copies bytes that begin `offset` behind the start of the network header; clears the copy when they are not there. */
+static __always_inline int load_network(struct __sk_buff *skb, __u32 offset, void *to, __u32 length)
 {
-	const __u8 *linear = (void *)(long)skb->data + network + offsetof(struct iphdr, protocol);
-	__u8 protocol;
+	return bpf_skb_load_bytes_relative(skb, offset, to, length, BPF_HDR_START_NET);
+}
 
-	if ((void *)(linear + 1) <= (void *)(long)skb->data_end)
-		protocol = *linear;
-	/* The byte may lie in a page fragment of the skb, where only the helper reaches. */
-	else if (bpf_skb_load_bytes(skb, network + offsetof(struct iphdr, protocol), &protocol, sizeof(protocol)) < 0)
-		return false;
-	if (protocol != IPPROTO_IPIP)
-		return false;
-
-	packet->available = skb->len - network;
-	/* The helper clears the copy when it fails. */
-	bpf_skb_load_bytes(skb, network, &packet->outer, sizeof(packet->outer));
-	bpf_skb_load_bytes(skb, network + header_length(&packet->outer), &packet->inner, sizeof(packet->inner));
+/*
+ * Fills in all but the protocol, which is known to be IPIP. `skipped` bytes of the frame lie before the outer header;
+ * `tags` bytes of VLAN tags lie between what the kernel calls the network header and the outer one.
+ */
+static __always_inline void load_headers(struct __sk_buff *skb, __u32 tags, __u32 skipped, struct ipip_packet *packet)
+{
+	packet->available = skb->len - skipped;
+	load_network(skb, tags, &packet->outer, sizeof(packet->outer));
+	load_network(skb, tags + header_length(&packet->outer), &packet->inner, sizeof(packet->inner));
 
 	packet->total_length = bpf_ntohs(packet->outer.tot_len);
 	/* GRO above 64 KiB (BIG TCP, 6.3 and later) leaves 0 in the field, as the length does not fit. */
 	if (packet->total_length == 0 && skb->gso_size)
 		packet->total_length = packet->available;
-	return true;
 }
 
 /*
@@ -78,6 +74,7 @@ static __always_inline bool load_ipip_from_ethernet_skb(struct __sk_buff *skb, s
 	__u32 network = sizeof(struct ethhdr);
 	__be16 ethertype = skb->protocol;
 	struct vlan_tag tag;
+	__u8 protocol;
 
 #pragma unroll
 	for (int tags = 0; tags < 2 && is_vlan(ethertype); tags++) {
@@ -86,13 +83,35 @@ static __always_inline bool load_ipip_from_ethernet_skb(struct __sk_buff *skb, s
 		ethertype = tag.ethertype;
 		network += sizeof(tag);
 	}
-	return ethertype == bpf_htons(ETH_P_IP) && load_ipip_from_skb(skb, network, packet);
+	if (ethertype != bpf_htons(ETH_P_IP))
+		return false;
+
+	const __u8 *linear = (void *)(long)skb->data + network + offsetof(struct iphdr, protocol);
+
+	if ((void *)(linear + 1) <= (void *)(long)skb->data_end)
+		protocol = *linear;
+	/* The byte may lie in a page fragment of the skb, where only the helper reaches. */
+	else if (bpf_skb_load_bytes(skb, network + offsetof(struct iphdr, protocol), &protocol, sizeof(protocol)) < 0)
+		return false;
+	if (protocol != IPPROTO_IPIP)
+		return false;
+	load_headers(skb, network - sizeof(struct ethhdr), network, packet);
+	return true;
 }
 
-/* tc on a link without Ethernet header (tun, wireguard, gre): the data starts with the network header. */
+/*
+ * tc on every other link: with no link header (tun, wireguard, gre) or with one of its own (InfiniBand), so that only
+ * the kernel knows where the network header starts. How long a link header was it does not tell.
+ */
 static __always_inline bool load_ipip_from_raw_skb(struct __sk_buff *skb, struct ipip_packet *packet)
 {
-	return skb->protocol == bpf_htons(ETH_P_IP) && load_ipip_from_skb(skb, 0, packet);
+	__u8 protocol;
+
+	if (skb->protocol != bpf_htons(ETH_P_IP) ||
+	    load_network(skb, offsetof(struct iphdr, protocol), &protocol, sizeof(protocol)) < 0 || protocol != IPPROTO_IPIP)
+		return false;
+	load_headers(skb, 0, 0, packet);
+	return true;
 }
 
 /*
