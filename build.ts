@@ -12,19 +12,25 @@ async function buildAddons(): Promise<void> {
   await run({ file: "npm", args: ["run", "--silent", "build", "-w", "libbpf-ts"], cwd: root });
   const built = join(root, "bpf/libbpf-ts/build");
   for (const name of await readdir(built)) {
-    await copyFile(join(built, name), join(dist, name));
+    await install(join(built, name), name);
   }
+  const linuxAddon = join(dist, "linux.node.new");
   await run({
     file: "cc",
     args: [
       ...["-shared", "-fPIC", "-O2", "-std=c11", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"],
-      ...["-I", nodeHeaders, "-o", join(dist, "linux.node"), join(root, "src/linux/addon.c")],
+      ...["-I", nodeHeaders, "-o", linuxAddon, join(root, "src/linux/addon.c")],
     ],
   });
-  await copyFile(
-    join(root, `node_modules/netlink/prebuilds/linux-${process.arch}/node.napi.node`),
-    join(dist, "netlink.node"),
-  );
+  await rename(linuxAddon, join(dist, "linux.node"));
+  await install(join(root, `node_modules/netlink/prebuilds/linux-${process.arch}/node.napi.node`), "netlink.node");
+}
+
+/** Beside and renamed: a program that runs from dist/ has its files mapped, and dies when they are overwritten. */
+async function install(source: string, name: string): Promise<void> {
+  const beside = join(dist, `${name}.new`);
+  await copyFile(source, beside);
+  await rename(beside, join(dist, name));
 }
 
 async function compileBpf(): Promise<void> {
@@ -85,11 +91,9 @@ async function bundle(): Promise<void> {
 }
 
 async function copyPrograms(): Promise<void> {
-  await copyFile(join(root, "src/launcher.sh"), join(dist, "cni-ipip"));
+  await install(join(root, "src/launcher.sh"), "cni-ipip");
   await chmod(join(dist, "cni-ipip"), 0o755);
-  // Beside and renamed: a Node.js that is running cannot be overwritten.
-  await copyFile(process.execPath, join(dist, "node.new"));
-  await rename(join(dist, "node.new"), join(dist, "node"));
+  await install(process.execPath, "node");
 }
 
 async function main(): Promise<void> {
