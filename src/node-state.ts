@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { mkdir, open, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
+import { parseJson, sentence } from "./sentence.ts";
 
 const nodeState = z.object({
   version: z.literal(1),
@@ -28,14 +29,16 @@ export function nodeStatePath(runDir: string): string {
 export async function readNodeState(runDir: string): Promise<NodeState | undefined> {
   const path = nodeStatePath(runDir);
   try {
-    return nodeState.parse(JSON.parse(await readFile(path, "utf8")));
+    const { data, error } = nodeState.safeParse(parseJson(await readFile(path, "utf8")), { reportInput: true });
+    if (error) {
+      throw new SyntaxError(sentence(nodeState, error.issues));
+    }
+    return data;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") {
       return undefined;
     }
-    const [issue] = error instanceof z.ZodError ? error.issues : [];
-    const problem = issue ? `field "${issue.path.join(".")}": ${issue.message}` : (error as Error).message;
-    throw new Error(`Cannot read the node state "${path}": ${problem}`, { cause: error });
+    throw new Error(`Cannot read the node state "${path}": ${(error as Error).message}`, { cause: error });
   }
 }
 

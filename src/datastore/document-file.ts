@@ -1,5 +1,6 @@
 /** Reads one document from its file. */
 import { closeSync, constants, fstatSync, openSync, readFileSync, statSync } from "node:fs";
+import { parseJson } from "../sentence.ts";
 import type { Document } from "./cluster.ts";
 import { type DocumentKinds, type Kind, parseDocument } from "./documents.ts";
 
@@ -60,14 +61,6 @@ function readText(path: string): { signature: string; text: string } {
     return { signature: signature(stats), text: readFileSync(file, "utf8") };
   } finally {
     closeSync(file);
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw new SyntaxError(text === "" ? "it is empty" : `it is not JSON, ${(error as Error).message}`);
   }
 }
 

@@ -1,7 +1,7 @@
 /** The documents of a datastore: what a node, a pool, a block and the cluster's settings may say. */
 import { z } from "zod";
 import { type AddressRange, formatAddress, overlaps, parseAddress, parseCidr, parseLinkAddress } from "../cidr.ts";
-import { type Issue, sentence } from "./sentence.ts";
+import { type Issue, sentence } from "../sentence.ts";
 
 /** One machine of the cluster. */
 export interface Node {
@@ -63,7 +63,7 @@ export function parseDocument<K extends Kind>(kind: K, name: string, data: unkno
   const { schema, identity } = rules[kind];
   const result = schema.safeParse(data, { reportInput: true });
   if (!result.success) {
-    throw new SyntaxError(sentence(result.error.issues as Issue[], Object.keys(schema.shape)));
+    throw new SyntaxError(sentence(schema, result.error.issues as Issue[]));
   }
   const own = identity(result.data);
   if (own !== name) {
@@ -147,9 +147,12 @@ function checkBlock(value: string): void {
   }
 }
 
+/** Of a node or a pool. */
+export const objectName = text(checkName);
+
 const pool = z
   .strictObject({
-    name: text(checkName),
+    name: objectName,
     cidr: text(checkNetwork),
     blockSize: z.int().min(20).max(32).default(26),
     ipipMode: z.literal("Always").default("Always"),
@@ -172,7 +175,7 @@ type Rules = {
 const rules: Rules = {
   node: {
     schema: z.strictObject({
-      name: text(checkName),
+      name: objectName,
       address: text(checkTunnelEndPoint),
       otherAddresses: z.exactOptional(z.array(text(checkOtherAddress))),
     }),
@@ -182,7 +185,7 @@ const rules: Rules = {
   block: {
     schema: z.strictObject({
       cidr: text(checkBlock),
-      node: text(checkName),
+      node: objectName,
       claimOrder: z.exactOptional(z.int().min(0)),
     }),
     identity: ({ cidr }) => blockName(cidr),

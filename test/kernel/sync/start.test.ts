@@ -46,7 +46,6 @@ async function writeConfig(changes: object = {}): Promise<string> {
     nodeName: "node1",
     datastore: { kind: "file", path: datastore.path },
     runDir: join(directory, "run"),
-    stateDir: join(directory, "state"),
     ...changes,
   };
   await writeFile(path, JSON.stringify(config));
@@ -76,7 +75,7 @@ test("a configuration that is missing or wrong is refused in one sentence", asyn
   expect(await refuse(missing)).toMatchObject({
     exitCode: 1,
     stdout: "",
-    stderr: expect.stringContaining(`Cannot read the configuration "${missing}": ENOENT`),
+    stderr: expect.stringContaining(`Cannot use the configuration "${missing}": there is no such file`),
   });
   const wrong = await writeConfig({ guard: { attach: "ebpf" } });
   const { exitCode, stderr } = await refuse(wrong);

@@ -32,13 +32,19 @@ test("readNodeState() gives what writeNodeState() wrote last, and nothing is lef
 });
 
 test.each([
-  ["", "Unexpected end of JSON input"],
-  ['{"version":1,', "JSON"],
-  [JSON.stringify({ ...state, version: 2 }), 'field "version": '],
-  [JSON.stringify({ ...state, mtu: "1480" }), 'field "mtu": '],
-  [JSON.stringify({ ...state, tunnelAddress: "10.100.15" }), 'field "tunnelAddress": '],
+  ["", "it is empty"],
+  ['{"version":1,', "it is not JSON, "],
+  [JSON.stringify({ ...state, version: 2 }), 'field "version": 2 is not supported, allowed is 1'],
+  [JSON.stringify({ ...state, mtu: "1480" }), 'field "mtu": "1480" is not a whole number'],
+  [
+    JSON.stringify({ ...state, tunnelAddress: "10.100.15" }),
+    'field "tunnelAddress": "10.100.15" is not of the format "ipv4"',
+  ],
   [JSON.stringify({ ...state, tunnelAddress: "0x10.1.1.1" }), 'field "tunnelAddress": '],
-  [JSON.stringify({ ...state, blocks: ["10.100.15.128/26", "10.100.15.128/33"] }), 'field "blocks.1": '],
+  [
+    JSON.stringify({ ...state, blocks: ["10.100.15.128/26", "10.100.15.128/33"] }),
+    'field "blocks[1]": "10.100.15.128/33" is not of the format "cidrv4"',
+  ],
 ])("readNodeState() refuses %s and names the file", async (content, problem) => {
   await writeFile(join(directory, "node.json"), content);
   const reading = readNodeState(directory);

@@ -148,7 +148,7 @@ test.each<[Kind, object, string]>([
   ...["CrossSubnet", "Never", "always", true].map((ipipMode): [Kind, object, string] => [
     "pool",
     { ipipMode },
-    `field "ipipMode": ${JSON.stringify(ipipMode)} is not supported in this release, allowed is "Always"`,
+    `field "ipipMode": ${JSON.stringify(ipipMode)} is not supported, allowed is "Always"`,
   ]),
 
   [
@@ -172,11 +172,7 @@ test.each<[Kind, object, string]>([
   ["block", { claimOrder: 1.5 }, 'field "claimOrder": 1.5 is not a whole number'],
   ["block", { claimOrder: 1e300 }, 'field "claimOrder": 1e+300 is too big'],
 
-  [
-    "settings",
-    { kind: "Settings" },
-    'field "kind": "Settings" is not supported in this release, allowed is "ClusterSettings"',
-  ],
+  ["settings", { kind: "Settings" }, 'field "kind": "Settings" is not supported, allowed is "ClusterSettings"'],
   ["settings", { externalNodeCidrs: ["0.0.0.0/0"] }, 'field "externalNodeCidrs[0]": "0.0.0.0/0" is too broad'],
   [
     "settings",

@@ -104,7 +104,7 @@ describe("FileDatastore", () => {
     await world.put("node", "node1", documents.node1);
     await datastore.start(follower);
     expect(await follower.condition("datastore")).toBe(
-      `Cannot use "${world.path}/cluster.json": field "kind": "Something" is not supported in this release, allowed is "ClusterSettings"; nothing is read until it is repaired`,
+      `Cannot use "${world.path}/cluster.json": field "kind": "Something" is not supported, allowed is "ClusterSettings"; nothing is read until it is repaired`,
     );
     expect(isInSync()).toBe(false);
     await world.put("settings", "cluster", documents.settings);

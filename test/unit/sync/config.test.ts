@@ -21,29 +21,51 @@ test("readConfig() fills in what was left out", async () => {
   expect(await readConfig(path)).toEqual({
     ...minimal,
     runDir: "/run/cni-ipip",
-    stateDir: "/var/lib/cni-ipip",
     guard: { attach: "tc" },
     logLevel: "info",
   });
 });
 
 test.each([
-  ["no JSON", "{", "Cannot use the configuration"],
-  ["nothing", "", "Cannot use the configuration"],
-  ["a list", "[]", "expected object"],
-  ["no datastore", JSON.stringify({ nodeName: "node1" }), 'field "datastore"'],
-  ["an unknown kind", { ...minimal, datastore: { kind: "etcd", path: "/x" } }, 'field "datastore.kind"'],
-  ["a relative path", { ...minimal, runDir: "run" }, 'field "runDir": must be an absolute path, it is "run"'],
-  ["an unknown field", { ...minimal, guards: {} }, '"guards"'],
-  ["an unknown way to attach", { ...minimal, guard: { attach: "bpf" } }, 'field "guard.attach"'],
-  ["a wrong type", { ...minimal, nodeName: 7 }, 'field "nodeName"'],
-])("readConfig() refuses %s in a sentence that names file and field", async (_, content, problem) => {
+  ["no JSON", "{", "it is not JSON, "],
+  ["nothing", "", "it is empty"],
+  ["a list", "[]", "[] is not an object"],
+  ["no datastore", { nodeName: "node1" }, 'field "datastore": it is missing'],
+  [
+    "an unknown kind",
+    { ...minimal, datastore: { kind: "etcd", path: "/x" } },
+    'field "datastore.kind": "etcd" is not supported, allowed is "file"',
+  ],
+  ["a relative path", { ...minimal, runDir: "run" }, 'field "runDir": "run" is not an absolute path'],
+  [
+    "an unknown field",
+    { ...minimal, guards: {} },
+    'unknown field "guards", allowed are "nodeName", "datastore", "runDir", "guard", "logLevel"',
+  ],
+  [
+    "an unknown field inside another",
+    { ...minimal, datastore: { kind: "file", pth: "/x" } },
+    'field "datastore": unknown field "pth", allowed are "kind", "path"',
+  ],
+  [
+    "an unknown field inside one that may be left out",
+    { ...minimal, guard: { attached: "tc" } },
+    'field "guard": unknown field "attached", allowed are "attach"',
+  ],
+  [
+    "an unknown way to attach",
+    { ...minimal, guard: { attach: "bpf" } },
+    'field "guard.attach": "bpf" is not supported, allowed are "tc", "xdp-native", "xdp-generic"',
+  ],
+  ["a node name that no document can have", { ...minimal, nodeName: "" }, 'field "nodeName": "" is not a name'],
+  ["a wrong type", { ...minimal, nodeName: 7 }, 'field "nodeName": 7 is not a text'],
+])("readConfig() refuses %s in a sentence that names file, field and value", async (_, content, problem) => {
   await writeFile(path, typeof content === "string" ? content : JSON.stringify(content));
-  const reading = readConfig(path);
-  await expect(reading).rejects.toThrow(problem);
-  await expect(reading).rejects.toThrow(path);
+  await expect(readConfig(path)).rejects.toThrow(`Cannot use the configuration "${path}": ${problem}`);
 });
 
 test("readConfig() names a file that is not there", async () => {
-  await expect(readConfig(path)).rejects.toThrow(`Cannot read the configuration "${path}": ENOENT`);
+  await expect(readConfig(path)).rejects.toThrow(
+    `Cannot use the configuration "${path}": there is no such file, --config names another one`,
+  );
 });

@@ -1,0 +1,80 @@
+/** Says in one sentence what is wrong with JSON from outside: a document, a configuration, a state. */
+import { z } from "zod";
+
+/** A zod issue, with the refused value: it is there when the schema was asked to report its input. */
+export type Issue = z.core.$ZodIssue;
+
+const kinds: Readonly<Record<string, string>> = {
+  string: "a text",
+  array: "a list",
+  object: "an object",
+  int: "a whole number",
+  number: "a whole number",
+};
+
+/** Longer values are cut: a sentence has to stay one, whatever was read. */
+const longestValue = 80;
+
+/** @param issues what the schema found */
+export function sentence(schema: z.ZodObject, issues: readonly Issue[]): string {
+  // A mistyped name makes two issues, a field unknown and a field missing: the first of them is the cause.
+  const issue = issues.find(({ code }) => code === "unrecognized_keys") ?? issues[0];
+  if (!issue) {
+    throw new RangeError("Cannot say what is wrong: no issue was given");
+  }
+  const field = issue.path.map((part) => (typeof part === "number" ? `[${part}]` : `.${String(part)}`)).join("");
+  return field === "" ? problem(issue, schema) : `field "${field.slice(1)}": ${problem(issue, schema)}`;
+}
+
+/** A value as it stands in JSON. */
+export function show(value: unknown): string {
+  const json = JSON.stringify(value) ?? String(value);
+  return json.length <= longestValue ? json : `${json.slice(0, longestValue)}…`;
+}
+
+/** @throws SyntaxError whose message is a problem to be put after the text's source and a colon */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new SyntaxError(text === "" ? "it is empty" : `it is not JSON, ${(error as Error).message}`);
+  }
+}
+
+function problem(issue: Issue, schema: z.ZodObject): string {
+  if (issue.code === "unrecognized_keys") {
+    return `unknown field ${list(issue.keys)}, allowed are ${list(fieldsAt(schema, issue.path))}`;
+  }
+  if (issue.input === undefined && issue.code !== "custom") {
+    return "it is missing";
+  }
+  switch (issue.code) {
+    case "invalid_type":
+      return `${show(issue.input)} is not ${kinds[issue.expected] ?? issue.expected}`;
+    case "invalid_value":
+      return `${show(issue.input)} is not supported, allowed ${issue.values.length === 1 ? "is" : "are"} ${list(issue.values)}`;
+    case "invalid_format":
+      return `${show(issue.input)} is not of the format "${issue.format}"`;
+    case "too_small":
+      return `${show(issue.input)} is too small, numbers from ${issue.minimum} on are allowed`;
+    case "too_big":
+      return `${show(issue.input)} is too big, numbers up to ${issue.maximum} are allowed`;
+    default:
+      return issue.message;
+  }
+}
+
+/** The names of the fields that the object at this place may have. */
+function fieldsAt(schema: z.ZodObject, path: readonly PropertyKey[]): string[] {
+  const object = path.reduce<unknown>((outer, part) => bare((outer as z.ZodObject).shape[String(part)]), schema);
+  return Object.keys((object as z.ZodObject).shape);
+}
+
+/** Without what only says which value stands in for a missing one. */
+function bare(schema: unknown): unknown {
+  return schema instanceof z.ZodPrefault ? schema.unwrap() : schema;
+}
+
+function list(values: readonly unknown[]): string {
+  return values.map(show).join(", ");
+}
