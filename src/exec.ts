@@ -85,6 +85,6 @@ function checked({ file, args, okExitCodes = [], timeoutMs }: Command, result: E
   }
   const reason = timedOut
     ? `no end after ${timeoutMs} ms, the limit`
-    : stderr.trim() || shortMessage || `exit status ${exitCode}`;
+    : stderr.trim() || (exitCode === undefined ? shortMessage : `exit status ${exitCode}`);
   throw new Error(`Cannot run "${[file, ...args].join(" ")}": ${reason}`, { cause: result });
 }

@@ -1,4 +1,4 @@
-/** `npm run demo`: plays the article's cluster in namespaces, on this kernel or in a small machine with one that has ipip. */
+/** `npm run demo`: plays a small cluster in namespaces, on this kernel or in a small machine with one that has ipip. */
 import { release } from "node:os";
 import { join } from "node:path";
 import { build } from "esbuild";
@@ -23,7 +23,8 @@ async function main(): Promise<number> {
   console.log(
     `This kernel, ${release()}, has no ipip: the demo runs in an emulated machine with Debian's kernel 6.12.`,
   );
-  const kernel = await fetchKernel("6.12", (line) => console.log(line));
+  const stopTickingForFetch = startTicking();
+  const kernel = await fetchKernel("6.12", (line) => console.log(line)).finally(stopTickingForFetch);
   console.log("It starts in 10 to 20 s.");
   const stopTicking = startTicking();
   const { exitCode } = await runInMachine({

@@ -1,4 +1,4 @@
-/** The demo itself: the article's cluster, its packets, and the packets that are refused. Runs in a sandbox or machine. */
+/** The demo itself: the cluster of test/lib/lab.ts, its packets, and the packets that are refused. Runs in a sandbox or machine. */
 
 import { verdictPackets } from "../lib/guard-state.ts";
 import { Lab, NODE1, NODE2, STRANGER } from "../lib/lab.ts";
@@ -31,7 +31,7 @@ const strangerAddress = STRANGER.address.replace(/\/.*$/, "");
 async function play(lab: Lab): Promise<void> {
   await story.must("sync starts on node1 (guard by tc) and node2 (guard by tc and native XDP)", () => startSync(lab));
   const pods = await story.must("three pods are added by CNI calls", () => addPods(lab));
-  await story.step("addresses and routes are those of the article", () => look(lab, pods));
+  await story.step("each node has its tunnel address and a route to the other's pods", () => look(lab, pods));
   await story.step("pod2 reaches pod3 on the same node, and nothing is tunnelled", () => pingOnOneNode(pods));
   await story.step("pod2 reaches pod1 on the other node, in an IPIP packet", () => pingAcross(lab, pods));
   await story.step("node2 itself reaches pod1", () => pingFromNode(lab, pods));

@@ -1,4 +1,4 @@
-/** Shows a cluster's machines as the article does: addresses by `ip addr`, routes by `route -n`. */
+/** Shows a cluster's machines as people look at them: addresses by `ip addr`, routes by `route -n`. */
 import type { LabNode } from "../lib/lab-node.ts";
 import type { Namespace } from "../lib/namespace.ts";
 import type { Story } from "./story.ts";
