@@ -1,7 +1,6 @@
 /** The host-net guard of this node: its programs, where they run, and what they know. */
 import { join } from "node:path";
 import { type BpfMap, supportsTcx } from "libbpf-ts";
-import { MapSet } from "../ipset/map-set.ts";
 import { arphrdEther, type Link } from "../netlink/link.ts";
 import { Attachments } from "./attachments.ts";
 import { AttachmentRefused, type HookName } from "./hook.ts";
@@ -18,6 +17,7 @@ import {
   type VerdictName,
   verdictNumbers,
 } from "./layout.ts";
+import { MapSet } from "./map-set.ts";
 import { type Pinned, pinFolders, takeOver } from "./pins.ts";
 
 /** tc always; XDP on top where asked for, never instead: hardware hides VLAN tags from it, and drivers come and go. */

@@ -4,7 +4,7 @@ import type { Link } from "../netlink/link.ts";
 /** Their frames reach the stack through the master, which is guarded itself. A VRF hands nothing on: its slaves are guarded. */
 const mastersThatTakeFrames: readonly string[] = ["bridge", "bond", "team", "openvswitch"];
 
-/** Pod links have a guard of their own (the workload guard), which drops protocol 4 altogether. */
+/** Pods come and go all day, and what they send is not checked in this release. */
 const podLinkPrefix = "cali";
 
 /**

@@ -1,7 +1,7 @@
 /** The host-net set: who may send this node IPIP packets, in the two maps that the guard looks them up in. */
 import type { BpfMap } from "libbpf-ts";
 import { decodeAddress, decodeCidr, encodeAddress, encodeCidr } from "../guard/layout.ts";
-import { MapSet } from "./map-set.ts";
+import { MapSet } from "../guard/map-set.ts";
 import type { HostNets } from "./members.ts";
 
 export interface HostNetChange {

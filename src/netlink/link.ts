@@ -18,8 +18,6 @@ export interface Link {
   readonly mac?: string;
   readonly alias?: string;
   readonly masterIndex?: number;
-  /** The link that this one sits on (VLAN), or the other end of a veth pair, by its index in its own namespace. */
-  readonly lowerIndex?: number;
   readonly isLoopback: boolean;
   /** Outer addresses of a tunnel link of kind "ipip"; 0.0.0.0 means any. */
   readonly tunnel?: Tunnel;
@@ -62,7 +60,6 @@ export function parseLink(message: NetlinkMessage): Link {
   const { data, attrs } = parseLinkMessage(message.data);
   const info = attrs.linkinfo ? parseInfo(attrs.linkinfo) : {};
   const isEthernet = data.type === arphrdEther || data.type === "ETHER";
-  const lowerIndex = attrs.link?.readUInt32LE(0);
   return {
     index: data.index ?? 0,
     name: attrs.ifname ?? "",
@@ -74,7 +71,6 @@ export function parseLink(message: NetlinkMessage): Link {
     ...(isEthernet && attrs.address ? { mac: formatMac(attrs.address) } : {}),
     ...(attrs.ifalias === undefined ? {} : { alias: attrs.ifalias }),
     ...(attrs.master === undefined ? {} : { masterIndex: attrs.master }),
-    ...(lowerIndex ? { lowerIndex } : {}),
     ...(info.kind === "ipip" && info.data ? { tunnel: parseTunnel(info.data) } : {}),
   };
 }

@@ -4,6 +4,7 @@ import { attachedPrograms, verdictPackets } from "../lib/guard-state.ts";
 import { Lab, NODE1, NODE2, STRANGER } from "../lib/lab.ts";
 import type { LabNode } from "../lib/lab-node.ts";
 import type { Namespace } from "../lib/namespace.ts";
+import { sendForged, tunnelPackets } from "../lib/traffic.ts";
 import { waitFor } from "../lib/wait.ts";
 
 // An emulated machine starts a program in a tenth of a second and Node.js in three.
@@ -48,11 +49,6 @@ function podOf(name: string): { pod: Namespace; address: string } {
     throw new Error(`Cannot find pod "${name}": it was not added`);
   }
   return found;
-}
-
-async function tunnelPackets(node: LabNode): Promise<{ received: number; sent: number }> {
-  const [link] = await node.namespace.ipJson("-s", "link", "show", "tunl0");
-  return { received: link.stats64.rx.packets, sent: link.stats64.tx.packets };
 }
 
 /** Everything that must not change while sync is replaced. */
@@ -132,38 +128,26 @@ test("a packet as large as the pod's MTU passes unfragmented", async () => {
   await podOf("pod2").pod.run({ file: "ping", args });
 });
 
-/** The stranger wraps an echo request as node2 would, with its own address outside. */
-async function strangerSends(to: LabNode, block: string, podAddress: string): Promise<void> {
-  const { stranger } = lab;
-  await stranger.ip(
-    "link",
-    "add",
-    "forged",
-    "type",
-    "ipip",
-    "local",
-    STRANGER.address.replace("/20", ""),
-    "remote",
-    to.host,
-  );
-  try {
-    await stranger.ip("address", "add", "10.100.9.250/32", "dev", "forged");
-    await stranger.ip("link", "set", "forged", "up");
-    await stranger.ip("route", "add", block, "dev", "forged");
-    await stranger.run({ file: "ping", args: ["-n", "-c", "1", "-W", "1", podAddress], okExitCodes: [1] });
-  } finally {
-    await stranger.ip("link", "delete", "forged");
-  }
+/** A stranger's echo request for a pod, wrapped as the other node would, with the stranger's own address outside. */
+function strangerSends(node: LabNode, pod: "pod1" | "pod2"): Promise<void> {
+  const other = pod === "pod1" ? "pod2" : "pod1";
+  return sendForged({
+    forger: lab.stranger,
+    forgerAddress: STRANGER.address.replace("/20", ""),
+    node,
+    innerSource: podOf(other).address,
+    innerDestination: podOf(pod).address,
+  });
 }
 
 test("a stranger's tunnel packet is refused and counted, by tc and by XDP", async () => {
-  for (const [node, block, address] of [
-    [lab.node1, NODE1.block, podOf("pod1").address],
-    [lab.node2, NODE2.block, podOf("pod2").address],
+  for (const [node, pod] of [
+    [lab.node1, "pod1"],
+    [lab.node2, "pod2"],
   ] as const) {
     const tunnel = await tunnelPackets(node);
     const refused = verdictPackets(node, "not-member");
-    await strangerSends(node, block, address);
+    await strangerSends(node, pod);
     expect(verdictPackets(node, "not-member") - refused).toBe(1);
     expect(await tunnelPackets(node)).toEqual(tunnel);
   }
@@ -174,7 +158,7 @@ test("an external node is let in while its CIDR is in the settings, without a re
   const tunnel = await tunnelPackets(lab.node1);
   await waitFor(
     async () => {
-      await strangerSends(lab.node1, NODE1.block, podOf("pod1").address);
+      await strangerSends(lab.node1, "pod1");
       return (await tunnelPackets(lab.node1)).received > tunnel.received;
     },
     { what: "the external node's packet accepted", timeoutMs: 20_000 },
@@ -183,7 +167,7 @@ test("an external node is let in while its CIDR is in the settings, without a re
   await waitFor(
     async () => {
       const before = verdictPackets(lab.node1, "not-member");
-      await strangerSends(lab.node1, NODE1.block, podOf("pod1").address);
+      await strangerSends(lab.node1, "pod1");
       return verdictPackets(lab.node1, "not-member") > before;
     },
     { what: "the external node's packet refused again", timeoutMs: 20_000 },
@@ -195,7 +179,7 @@ test("sync killed with SIGKILL leaves data path and check working, and its resta
   await lab.node1.stop("SIGKILL");
   await podOf("pod2").pod.ping(podOf("pod1").address);
   const refused = verdictPackets(lab.node1, "not-member");
-  await strangerSends(lab.node1, NODE1.block, podOf("pod1").address);
+  await strangerSends(lab.node1, "pod1");
   expect(verdictPackets(lab.node1, "not-member") - refused).toBe(1);
   expect(await stateOf(lab.node1)).toBe(before);
 

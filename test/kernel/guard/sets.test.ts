@@ -3,8 +3,8 @@ import { afterEach, expect, test } from "@jest/globals";
 import { BpfObject } from "libbpf-ts";
 import { assetPath } from "../../../src/assets.ts";
 import { encodeAddress, encodeCidr, present } from "../../../src/guard/layout.ts";
+import { MapSet } from "../../../src/guard/map-set.ts";
 import { HostNetSet } from "../../../src/ipset/host-net-set.ts";
-import { MapSet } from "../../../src/ipset/map-set.ts";
 
 const objects: BpfObject[] = [];
 

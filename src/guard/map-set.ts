@@ -1,6 +1,6 @@
 /** A set kept in a BPF map: the keys are its members, the values mean nothing. */
 import type { BpfMap } from "libbpf-ts";
-import { present } from "../guard/layout.ts";
+import { present } from "./layout.ts";
 
 /** A checked difference between what the map holds and what it shall hold: first `add`, then `remove`. */
 export interface Plan {
