@@ -1,12 +1,11 @@
 /** The test tiers: where each runs and how. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Command, run } from "../../src/exec.ts";
 import { EXCHANGE, runInMachine } from "../vm/machine/boot.ts";
 import { fetchKernel, KERNEL_NAMES, type KernelName } from "../vm/machine/kernels.ts";
 import { hasIpip } from "./ipip.ts";
 import { inSandbox } from "./sandbox.ts";
+import { Scratch } from "./scratch.ts";
 import { readReport, type Tally } from "./tally.ts";
 
 export const TIERS = ["unit", "kernel", "vm"] as const;
@@ -56,14 +55,12 @@ async function runVmTier(): Promise<TierResult[]> {
 /** Runs jest, given a directory for its report, and counts. */
 async function result(title: string, runJest: (directory: string) => Promise<number>): Promise<TierResult> {
   console.log(`\n== ${title} ==`);
-  const directory = await mkdtemp(join(tmpdir(), "cni-ipip-tier-"));
+  using scratch = new Scratch("tier");
   try {
-    const exitCode = await runJest(directory);
-    return { title, ...(await readReport(join(directory, REPORT), exitCode)) };
+    const exitCode = await runJest(scratch.path);
+    return { title, ...(await readReport(join(scratch.path, REPORT), exitCode)) };
   } catch (error) {
     return { title, passed: 0, failed: 1, skipped: 0, reason: (error as Error).message };
-  } finally {
-    await rm(directory, { recursive: true, force: true });
   }
 }
 

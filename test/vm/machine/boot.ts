@@ -1,9 +1,9 @@
 /** Runs one command on a stock kernel, in a small machine of qemu that sees this machine's file tree. */
-import { existsSync, rmSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { copyFile, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { start } from "../../../src/exec.ts";
+import { Scratch } from "../../lib/scratch.ts";
 import { buildInitramfs } from "./initramfs.ts";
 import type { Kernel } from "./kernels.ts";
 
@@ -33,32 +33,23 @@ const START_LIMIT_MS = 90_000;
  * Throws when the machine does not start, panics, or is not done in time; a failing command is a value.
  */
 export async function runInMachine(request: MachineRun): Promise<{ exitCode: number }> {
-  const scratch = await mkdtemp(join(tmpdir(), "cni-ipip-machine-"));
-  const removeScratch = () => rmSync(scratch, { recursive: true, force: true });
-  process.once("exit", removeScratch);
-  try {
-    const exchange = request.exchange ?? (await mkdtemp(join(scratch, "exchange-")));
-    const initramfs = join(scratch, "initramfs.cpio");
-    const kernelLog = join(scratch, "kernel.log");
-    for (const trace of ["started", "exit-code"]) {
-      await rm(join(exchange, trace), { force: true });
-    }
-    await copyFile(join(import.meta.dirname, "stage.sh"), join(exchange, "stage.sh"));
-    await writeFile(join(exchange, "command.sh"), commandScript(request));
-    await buildInitramfs(request.kernel, initramfs);
-    const failure = await emulate(request, { initramfs, kernelLog, exchange });
-    const exitCode = await readExitCode(join(exchange, "exit-code"));
-    if (exitCode === undefined) {
-      throw new Error(
-        `Cannot run "${request.command.join(" ")}" on kernel ${request.kernel.release}: ${failure}; the kernel's last words:\n` +
-          (await lastWords(kernelLog)),
-      );
-    }
-    return { exitCode };
-  } finally {
-    removeScratch();
-    process.off("exit", removeScratch);
+  using scratch = new Scratch("machine");
+  const exchange = request.exchange ?? (await mkdtemp(join(scratch.path, "exchange-")));
+  const initramfs = join(scratch.path, "initramfs.cpio");
+  const kernelLog = join(scratch.path, "kernel.log");
+  for (const trace of ["started", "exit-code"]) {
+    await rm(join(exchange, trace), { force: true });
   }
+  await copyFile(join(import.meta.dirname, "stage.sh"), join(exchange, "stage.sh"));
+  await writeFile(join(exchange, "command.sh"), commandScript(request));
+  await buildInitramfs(request.kernel, initramfs);
+  const failure = await emulate(request, { initramfs, kernelLog, exchange });
+  const exitCode = await readExitCode(join(exchange, "exit-code"));
+  if (exitCode === undefined) {
+    const sentence = `Cannot run "${request.command.join(" ")}" on kernel ${request.kernel.release}: ${failure}`;
+    throw new Error(`${sentence}; the kernel's last words:\n${await lastWords(kernelLog)}`);
+  }
+  return { exitCode };
 }
 
 /** A panic restarts at once, which -no-reboot turns into an end of qemu. */
