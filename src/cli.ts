@@ -23,12 +23,17 @@ async function sync({ config: path }: { config: string }): Promise<void> {
   try {
     const config = await readConfig(path);
     const log = pino({ level: config.logLevel, base: { node: config.nodeName } }, pino.destination(2));
+    log.info({ version: manifest.version, ...config }, "sync starts");
     const running = await startSync(config, new FileDatastore({ path: config.datastore.path }), log);
     for (const signal of ["SIGINT", "SIGTERM"] as const) {
-      process.once(signal, () => running.stop());
+      process.once(signal, async () => {
+        log.info({ signal }, "sync ends, the data path goes on");
+        await running.stop();
+      });
     }
   } catch (error) {
     console.error((error as Error).message);
-    process.exitCode = 1;
+    // What was started already would keep the process alive.
+    process.exit(1);
   }
 }

@@ -4,8 +4,13 @@ import type { Link } from "../netlink/link.ts";
 /** Their frames reach the stack through the master, which is guarded itself. A VRF hands nothing on: its slaves are guarded. */
 const mastersThatTakeFrames: readonly string[] = ["bridge", "bond", "team", "openvswitch"];
 
-/** Pods come and go all day, and what they send is not checked in this release. */
-const podLinkPrefix = "cali";
+/**
+ * Whether the link is the host's end of a pod's. By kind too: any link can be given such a name. What pods send is not
+ * checked in this release.
+ */
+export function isPodLink({ kind, name }: Link): boolean {
+  return kind === "veth" && name.startsWith("cali");
+}
 
 /**
  * Whether packets from outside can enter this node's stack on the link, so that the guard must look at them there.
@@ -13,7 +18,7 @@ const podLinkPrefix = "cali";
  * @param links all links of the same network namespace, to look the master up
  */
 export function shouldGuard(link: Link, links: Iterable<Link>): boolean {
-  if (link.isLoopback || link.name.startsWith(podLinkPrefix) || link.kind === "ipip") {
+  if (link.isLoopback || isPodLink(link) || link.kind === "ipip") {
     return false;
   }
   const master = link.masterIndex === undefined ? undefined : find(link.masterIndex, links);

@@ -2,9 +2,11 @@
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { BpfError } from "libbpf-ts";
+import type { Logger } from "pino";
 import { assetPath } from "../assets.ts";
-import { type GuardHow, HostNetGuard } from "../guard/guard.ts";
+import { type GuardAttachment, type GuardHow, HostNetGuard } from "../guard/guard.ts";
 import { AttachmentRefused } from "../guard/hook.ts";
 import type { TunnelPair } from "../guard/layout.ts";
 import { shouldGuard } from "../guard/links.ts";
@@ -23,12 +25,14 @@ interface GuardKeeperOptions {
   readonly runDir: string;
   readonly how: GuardHow;
   readonly conditions: Conditions;
+  readonly log: Logger;
 }
 
 export class GuardKeeper {
   readonly #runDir: string;
   readonly #how: GuardHow;
   readonly #conditions: Conditions;
+  readonly #log: Logger;
   /** Conditions of links that could not be guarded as asked for. */
   readonly #refused = new Set<string>();
   #guard: HostNetGuard;
@@ -39,10 +43,11 @@ export class GuardKeeper {
     return new GuardKeeper(guard, options);
   }
 
-  private constructor(guard: HostNetGuard, { runDir, how, conditions }: GuardKeeperOptions) {
+  private constructor(guard: HostNetGuard, { runDir, how, conditions, log }: GuardKeeperOptions) {
     this.#runDir = runDir;
     this.#how = how;
     this.#conditions = conditions;
+    this.#log = log;
     this.#guard = guard;
     this.#set = new HostNetSet(guard.members);
   }
@@ -88,18 +93,31 @@ export class GuardKeeper {
    */
   #attachAll(links: readonly Link[]): void {
     const wanted = links.filter((link) => shouldGuard(link, links));
+    const before = this.#guard.attachments();
     // First: a link that gets a master hands its frames on to that one, which must be guarded by then.
     const unguarded = wanted.filter((link) => !this.#attach(link)).map(({ name }) => name);
     const wantedIndexes = new Set(wanted.map(({ index }) => index));
-    for (const index of this.#guard.attachments().keys()) {
+    for (const index of before.keys()) {
       // Also of links that moved to another namespace, such as a container's: the kernel lets programs go with them.
       if (!wantedIndexes.has(index)) {
         this.#guard.detach({ index });
       }
     }
+    this.#logChanges(before, links);
     this.#forgetLinksBut(links);
     if (unguarded.length > 0) {
       throw new Error(`Cannot guard every link: "${unguarded.join('", "')}" failed, each has a condition of its own`);
+    }
+  }
+
+  #logChanges(before: ReadonlyMap<number, GuardAttachment>, links: readonly Link[]): void {
+    const after = this.#guard.attachments();
+    for (const index of new Set([...before.keys(), ...after.keys()])) {
+      const attachment = after.get(index);
+      if (!isDeepStrictEqual(attachment, before.get(index))) {
+        const link = links.find((each) => each.index === index)?.name ?? index;
+        this.#log.info({ link, ...attachment }, attachment ? "link is guarded" : "link is not guarded any more");
+      }
     }
   }
 

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "pino";
+import { isPodLink } from "../guard/links.ts";
 import { ensureSysctl } from "../linux/sysctl.ts";
 import type { Address } from "../netlink/address.ts";
 import type { Link } from "../netlink/link.ts";
@@ -155,11 +156,6 @@ export class NodeNetwork {
       this.#log.info("not ready for pods");
     }
   }
-}
-
-/** By kind too: tunl0 can be given any name. */
-function isPodLink({ kind, name }: Link): boolean {
-  return kind === "veth" && name.startsWith("cali");
 }
 
 function nodeStateOf({ node, blocks, tunnelAddress }: OwnNode, mtu: number): NodeState | undefined {

@@ -32,7 +32,7 @@ export async function startSync(config: SyncConfig, datastore: Datastore, log: L
     throw new Error(`Cannot start: another "cni-ipip sync" serves the run directory "${runDir}"`);
   }
   const conditions = new Conditions(log);
-  const guard = await GuardKeeper.open({ runDir, how: guardConfig.attach, conditions });
+  const guard = await GuardKeeper.open({ runDir, how: guardConfig.attach, conditions, log });
   const netlink = Netlink.open();
   const network = new NodeNetwork({ config, netlink, guard, conditions, log });
   const cluster = new ClusterView();

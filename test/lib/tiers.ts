@@ -94,8 +94,6 @@ function jest(projects: readonly string[], directory: string, patterns: readonly
     args: [
       join(ROOT, "node_modules/jest/bin/jest.js"),
       ...["--config", join(ROOT, "test/jest.config.mjs"), "--selectProjects", ...projects],
-      // Otherwise jest reads every directory of the tree, 20 s in an emulated machine.
-      ...["--roots", ...projects.map((project) => join(ROOT, "test", project))],
       ...["--json", "--outputFile", join(directory, REPORT)],
       ...(projects.includes("unit") ? [] : ["--runInBand"]),
       ...patterns.flatMap((pattern) => ["--testPathPatterns", pattern]),

@@ -26,6 +26,7 @@ test.each([
   ["a tun link", link("tun0", { kind: "tun", type: arphrd.none })],
   ["a gre link", link("gre1", { kind: "gre", type: arphrd.ipgre })],
   ["another network's veth", link("veth1234", { kind: "veth" })],
+  ["a link that only has a pod link's name", link("cali1234567890a", { kind: "vlan" })],
 ])("%s is guarded", (_, guarded) => {
   expect(shouldGuard(guarded, [guarded])).toBe(true);
 });
