@@ -41,10 +41,10 @@ export class Pool {
         }
       }
     }
-    const where = blocks.length === 0 ? "" : ` (${blocks.join(", ")})`;
+    const where = blocks.length === 0 ? "it has none" : blocks.join(", ");
     throw new CniError(
       CniCode.PoolExhausted,
-      `Cannot reserve an address for "${owner.containerId}": all ${usable} addresses of ${blocks.length} blocks${where} are leased`,
+      `Cannot reserve an address for "${owner.containerId}": none of ${usable} in the node's blocks (${where}) is free`,
     );
   }
 

@@ -42,14 +42,14 @@ test("reserve() names the counts when every address is leased", async () => {
   }
   await expect(reserve("late", addresses)).rejects.toMatchObject({
     code: 100,
-    message: 'Cannot reserve an address for "late": all 5 addresses of 2 blocks (10.0.0.0/30, 10.0.1.0/31) are leased',
+    message: `Cannot reserve an address for "late": none of 5 in the node's blocks (10.0.0.0/30, 10.0.1.0/31) is free`,
   });
 });
 
 test("reserve() refuses on a node without blocks", async () => {
   await expect(reserve("early", { blocks: [], tunnelAddress: "10.0.0.0" })).rejects.toMatchObject({
     code: 100,
-    message: 'Cannot reserve an address for "early": all 0 addresses of 0 blocks are leased',
+    message: `Cannot reserve an address for "early": none of 0 in the node's blocks (it has none) is free`,
   });
 });
 
