@@ -1,4 +1,5 @@
 /** The command line: `cni-ipip sync`. As a CNI plugin (CNI_COMMAND is set) another program is started, see cni/main.ts. */
+import { join } from "node:path";
 import { Command } from "commander";
 import pino from "pino";
 import manifest from "../package.json" with { type: "json" };
@@ -24,7 +25,9 @@ async function sync({ config: path }: { config: string }): Promise<void> {
     const config = await readConfig(path);
     const log = pino({ level: config.logLevel, base: { node: config.nodeName } }, pino.destination(2));
     log.info({ version: manifest.version, ...config }, "sync starts");
-    const running = await startSync(config, new FileDatastore({ path: config.datastore.path }), log);
+    const lastClusterPath = join(config.runDir, "last-cluster.json");
+    const datastore = new FileDatastore({ path: config.datastore.path, lastClusterPath });
+    const running = await startSync(config, datastore, log);
     for (const signal of ["SIGINT", "SIGTERM"] as const) {
       process.once(signal, async () => {
         log.info({ signal }, "sync ends, the data path goes on");

@@ -1,8 +1,8 @@
 /** What sync tells the CNI plugin about this node: one small file in the run directory. */
-import { randomUUID } from "node:crypto";
-import { mkdir, open, readFile, rename, rm } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
+import { writeAtomically } from "./atomic-file.ts";
 import { parseJson, sentence } from "./sentence.ts";
 
 const nodeState = z.object({
@@ -42,22 +42,12 @@ export async function readNodeState(runDir: string): Promise<NodeState | undefin
   }
 }
 
-/** Readers see the old state or the new one, never a part, also after a power cut. */
+/** @throws an error that names the file */
 export async function writeNodeState(runDir: string, state: NodeState): Promise<void> {
-  await mkdir(runDir, { recursive: true });
   const path = nodeStatePath(runDir);
-  const beside = join(runDir, `.node.json.${randomUUID()}`);
   try {
-    const file = await open(beside, "wx", 0o644);
-    try {
-      await file.writeFile(`${JSON.stringify(state, undefined, 2)}\n`);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    await rename(beside, path);
+    await writeAtomically(path, `${JSON.stringify(state, undefined, 2)}\n`);
   } catch (error) {
-    await rm(beside, { force: true });
     throw new Error(`Cannot write the node state "${path}": ${(error as Error).message}`, { cause: error });
   }
 }

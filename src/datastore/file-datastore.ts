@@ -8,26 +8,33 @@
 import { join, resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { assess } from "./assess.ts";
-import { type Cluster, type Condition, type Document, diff } from "./cluster.ts";
+import { type Cluster, type Condition, type Document, diff, emptyCluster } from "./cluster.ts";
 import type { Datastore, DatastoreHandler } from "./datastore.ts";
 import { DocumentDirectory } from "./document-directory.ts";
 import { readDocumentFile } from "./document-file.ts";
 import { type ClusterSettings, settingsName } from "./documents.ts";
+import { readLastCluster, writeLastCluster } from "./last-cluster.ts";
 import { Watch } from "./watch.ts";
 
 export interface FileDatastoreOptions {
   readonly path: string;
+  /** A file of our own that keeps what is in force over a restart. */
+  readonly lastClusterPath: string;
   /** Milliseconds between two looks at all files. */
   readonly pollIntervalMs?: number;
   /** Milliseconds until a file that a listing lacks is looked for again. */
   readonly confirmationMs?: number;
 }
 
+/** Milliseconds in which changes are gathered before what is in force is written down. */
+const keepMs = 1000;
+
 /** Milliseconds in which events are gathered: one change often touches several files. */
 const gatherMs = 20;
 
 export class FileDatastore implements Datastore {
   readonly #path: string;
+  readonly #lastClusterPath: string;
   readonly #marker: string;
   readonly #pollIntervalMs: number;
   readonly #confirmationMs: number;
@@ -38,6 +45,8 @@ export class FileDatastore implements Datastore {
 
   #handler: DatastoreHandler | undefined;
   #cluster: Cluster | undefined;
+  /** What was in force before this start. */
+  #lastCluster = emptyCluster;
   #conditions: readonly Condition[] = [];
   /** The newest content of the marker; undefined while it is not there. */
   #settings: Document<ClusterSettings> | undefined;
@@ -49,9 +58,12 @@ export class FileDatastore implements Datastore {
   #gathering: NodeJS.Timeout | undefined;
   #confirming: NodeJS.Timeout | undefined;
   #polling: NodeJS.Timeout | undefined;
+  #keeping: NodeJS.Timeout | undefined;
+  #problemOfKeeping: string | undefined;
 
-  constructor({ path, pollIntervalMs = 60_000, confirmationMs = 1000 }: FileDatastoreOptions) {
+  constructor({ path, lastClusterPath, pollIntervalMs = 60_000, confirmationMs = 1000 }: FileDatastoreOptions) {
     this.#path = resolve(path);
+    this.#lastClusterPath = lastClusterPath;
     this.#marker = join(this.#path, "cluster.json");
     this.#pollIntervalMs = pollIntervalMs;
     this.#confirmationMs = confirmationMs;
@@ -64,6 +76,7 @@ export class FileDatastore implements Datastore {
 
   async start(handler: DatastoreHandler): Promise<void> {
     this.#handler = handler;
+    this.#lastCluster = await readLastCluster(this.#lastClusterPath);
     this.#polling = setInterval(() => this.#listSoon(), this.#pollIntervalMs).unref();
     this.#scans = this.#scan();
     await this.#scans;
@@ -76,6 +89,10 @@ export class FileDatastore implements Datastore {
     clearTimeout(this.#confirming);
     clearTimeout(this.#gathering);
     this.#watch.close();
+    if (this.#keeping) {
+      clearTimeout(this.#keeping);
+      await this.#keep();
+    }
   }
 
   get #directories() {
@@ -143,9 +160,12 @@ export class FileDatastore implements Datastore {
     }
     const previous = this.#cluster;
     if (this.#settings && (previous ? isChanged : this.#isComplete(this.#settings))) {
-      this.#cluster = assess(this.#documents(this.#settings), previous);
+      this.#cluster = assess(this.#documents(this.#settings), previous ?? this.#lastCluster);
     }
     const updates = this.#cluster && this.#cluster !== previous ? diff(previous, this.#cluster) : [];
+    if (updates.length > 0) {
+      this.#keeping ??= setTimeout(() => this.#keep(), keepMs);
+    }
     const conditions = [...this.#ownConditions(), ...(this.#cluster?.conditions ?? [])];
     const hasNewConditions = !isDeepStrictEqual(conditions, this.#conditions);
     this.#conditions = conditions;
@@ -161,6 +181,18 @@ export class FileDatastore implements Datastore {
     if (updates.length > 0 || hasNewConditions) {
       handler.onBatchEnd();
     }
+  }
+
+  async #keep(): Promise<void> {
+    this.#keeping = undefined;
+    try {
+      await writeLastCluster(this.#lastClusterPath, this.#cluster ?? emptyCluster);
+      this.#problemOfKeeping = undefined;
+    } catch (error) {
+      const remedy = "after a restart a wrong document would have no last accepted version";
+      this.#problemOfKeeping = `Cannot write "${this.#lastClusterPath}": ${(error as Error).message}; ${remedy}`;
+    }
+    this.#deliver(false);
   }
 
   /** A first snapshot without a part of the cluster would remove what is right. */
@@ -180,7 +212,7 @@ export class FileDatastore implements Datastore {
   #ownConditions(): Condition[] {
     const seconds = this.#pollIntervalMs / 1000;
     const blind = this.#watch.problems.map((problem) => `${problem}; changes in it are seen every ${seconds} s only`);
-    const problems = [this.#problemOfMarker(), ...blind];
+    const problems = [this.#problemOfMarker(), this.#problemOfKeeping, ...blind];
     return [
       ...problems.flatMap((message) => (message === undefined ? [] : [{ object: "datastore", message }])),
       ...this.#directories.flatMap(({ condition }) => condition ?? []),

@@ -12,6 +12,7 @@ const places: Record<Kind, string> = { node: "nodes", pool: "pools", block: "blo
 class FileWorld implements DatastoreWorld {
   readonly path: string;
   readonly #base: string;
+  #opened = 0;
 
   constructor(base: string) {
     this.#base = base;
@@ -26,8 +27,14 @@ class FileWorld implements DatastoreWorld {
     return world;
   }
 
+  /** One that remembers nothing, unless a path is given. */
   open(options?: Partial<FileDatastoreOptions>): FileDatastore {
-    return new FileDatastore({ path: this.path, ...options });
+    this.#opened += 1;
+    return new FileDatastore({
+      path: this.path,
+      lastClusterPath: this.beside(`last-${this.#opened}.json`),
+      ...options,
+    });
   }
 
   file(kind: Kind, name: string): string {
@@ -126,12 +133,63 @@ describe("FileDatastore", () => {
 
   test("sees a datastore that appears below directories which do not exist yet", async () => {
     const path = world.beside("var/lib/deep/datastore");
-    datastore = new FileDatastore({ path });
+    datastore = world.open({ path });
     await datastore.start(follower);
     await mkdir(join(path, "nodes"), { recursive: true });
     await writeFile(join(path, "nodes/node1.json"), JSON.stringify(documents.node1));
     await writeFile(join(path, "cluster.json"), JSON.stringify(documents.settings));
     await follower.until(isInSync);
+    expect(nodes()).toEqual(["node/node1"]);
+  });
+
+  describe("after a restart", () => {
+    /** Runs until what is in force is written down, and begins again. */
+    async function restart(meanwhile: () => Promise<void>): Promise<void> {
+      const lastClusterPath = world.beside("last.json");
+      const first = world.open({ lastClusterPath });
+      await first.start(new Follower());
+      await first.stop();
+      await meanwhile();
+      datastore = world.open({ lastClusterPath });
+      await datastore.start(follower);
+    }
+
+    test("a document that became wrong meanwhile has its last accepted version", async () => {
+      await putNodes(2);
+      await restart(() => world.put("node", "node2", { name: "node2", address: "somewhere" }));
+      expect(follower.objects.get("node/node2")).toEqual(node(2));
+      expect(await follower.condition("node/node2")).toMatch(/its last accepted version stays in force$/);
+    });
+
+    test("a newcomer does not take the address of a node that had it", async () => {
+      await world.put("settings", "cluster", documents.settings);
+      await world.put("node", "node2", node(2));
+      await restart(() => world.put("node", "anode", { name: "anode", address: node(2).address }));
+      expect(nodes()).toEqual(["node/node2"]);
+    });
+
+    test("a document that was removed meanwhile is gone", async () => {
+      await putNodes(2);
+      await restart(() => world.remove("node", "node2"));
+      expect(nodes()).toEqual(["node/node1"]);
+    });
+
+    test.each(["", "{", "[]", "null", '{"nodes":[{}],"pools":[],"blocks":[],"settings":{}}'])(
+      "what was kept as %j is as good as nothing",
+      async (content) => {
+        await putNodes(2);
+        await restart(() => writeFile(world.beside("last.json"), content));
+        expect(nodes()).toEqual(["node/node1", "node/node2"]);
+      },
+    );
+  });
+
+  test("says when what is in force cannot be kept, and goes on", async () => {
+    await putNodes(1);
+    await writeFile(world.beside("file"), "");
+    datastore = world.open({ lastClusterPath: world.beside("file/last.json") });
+    await datastore.start(follower);
+    expect(await follower.condition("datastore")).toMatch(/^Cannot write ".*last\.json": .*no last accepted version$/);
     expect(nodes()).toEqual(["node/node1"]);
   });
 
