@@ -9,16 +9,21 @@ export async function writeAtomically(path: string, text: string): Promise<void>
   await mkdir(directory, { recursive: true });
   const beside = join(directory, `.${basename(path)}.${randomUUID()}`);
   try {
-    const file = await open(beside, "wx", 0o644);
-    try {
-      await file.writeFile(text);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
+    await writeSynced(beside, text, 0o644);
     await rename(beside, path);
   } catch (error) {
     await rm(beside, { force: true });
     throw error;
+  }
+}
+
+/** @throws an error with code EEXIST when the file is there already */
+export async function writeSynced(path: string, text: string, mode: number): Promise<void> {
+  const file = await open(path, "wx", mode);
+  try {
+    await file.writeFile(text);
+    await file.sync();
+  } finally {
+    await file.close();
   }
 }

@@ -1,10 +1,11 @@
 /** Leases on the node's own disk: one file an address, `<directory>/10-100-15-128-26/10.100.15.130`. */
 import { randomUUID } from "node:crypto";
-import { link, mkdir, open, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { link, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { isIPv4 } from "node:net";
 import { basename, join } from "node:path";
 import { CniCode, CniError } from "@containernetworking/cni-types-ts";
 import { z } from "zod";
+import { writeSynced } from "../atomic-file.ts";
 import type { Lease, LeaseStore } from "./lease-store.ts";
 
 const leaseFile = z.object({
@@ -71,7 +72,7 @@ export class DiskLeases implements LeaseStore {
 async function createWithContent(directory: string, name: string, content: string): Promise<boolean> {
   const beside = join(directory, `.${randomUUID()}`);
   try {
-    await writeSynced(beside, content);
+    await writeSynced(beside, content, 0o600);
     await link(beside, join(directory, name));
     return true;
   } catch (error) {
@@ -81,16 +82,6 @@ async function createWithContent(directory: string, name: string, content: strin
     throw error;
   } finally {
     await rm(beside, { force: true });
-  }
-}
-
-async function writeSynced(path: string, content: string): Promise<void> {
-  const file = await open(path, "wx", 0o600);
-  try {
-    await file.writeFile(content);
-    await file.sync();
-  } finally {
-    await file.close();
   }
 }
 
