@@ -1,76 +1,54 @@
-import { join } from "node:path";
 import { afterEach, beforeAll, beforeEach, expect, test } from "@jest/globals";
-import { BpfObject, queryClsact } from "libbpf-ts";
-import { Bpffs } from "./bpffs.ts";
-import { toNumber, u32 } from "./bytes.ts";
+import { queryClsact } from "libbpf-ts";
 import { compile } from "./compile.ts";
-import { VethPair } from "./veth.ts";
+import { World } from "./world.ts";
 
 const OURS = { priority: 1, handle: 1 };
 
 let image: Uint8Array;
-let bpffs: Bpffs;
-let veth: VethPair;
-let object: BpfObject;
+let world: World;
 
 beforeAll(async () => {
   image = await compile("programs");
 });
 
 beforeEach(async () => {
-  bpffs = await Bpffs.mount();
-  veth = await VethPair.create();
-  object = BpfObject.open(image, { name: "programs" });
-  object.load();
-  for (const program of object.programs) {
-    program.pin(bpffs.path(program.name));
-  }
+  world = await World.create(image);
 });
 
-afterEach(async () => {
-  object.close();
-  await veth.remove();
-  await bpffs.unmount();
-});
+afterEach(() => world.remove());
 
-async function inFar(
+function inFar(
   verb: "attachClsact" | "queryClsact" | "detachClsact",
   request: { priority: number; handle: number; program?: string; ifindex?: number },
 ) {
-  const child = join(import.meta.dirname, "child.ts");
-  const options = { ifindex: veth.ifindex, ...request };
-  const { stdout } = await veth.inFar(process.execPath, child, verb, JSON.stringify(options));
-  return JSON.parse(stdout);
+  return world.ask(verb, request);
 }
 
 function attach(program: string, place: { priority: number; handle: number }) {
-  return inFar("attachClsact", { ...place, program: bpffs.path(program) });
-}
-
-function echoes(): (number | undefined)[] {
-  return [0, 1].map((slot) => toNumber(object.map("echoes").get(u32(slot))));
+  return inFar("attachClsact", { ...place, program: world.bpffs.path(program) });
 }
 
 test("attachClsact() makes the qdisc and a filter that sees every packet after its process ended", async () => {
   expect(await attach("first_tc", OURS)).toBeNull();
-  await veth.ping({ count: 5 });
-  expect(echoes()).toEqual([5, 0]);
-  const { id, tag } = object.program("first_tc");
+  await world.veth.ping({ count: 5 });
+  expect(world.echoes()).toEqual([5, 0]);
+  const { id, tag } = world.object.program("first_tc");
   expect(await inFar("queryClsact", OURS)).toEqual({ programId: id, tag });
 });
 
 test("attachClsact() at the same place replaces the filter", async () => {
   await attach("first_tc", OURS);
   await attach("second_tc", OURS);
-  await veth.ping({ count: 5 });
-  expect(echoes()).toEqual([0, 5]);
-  expect(await inFar("queryClsact", OURS)).toMatchObject({ programId: object.program("second_tc").id });
+  await world.veth.ping({ count: 5 });
+  expect(world.echoes()).toEqual([0, 5]);
+  expect(await inFar("queryClsact", OURS)).toMatchObject({ programId: world.object.program("second_tc").id });
 });
 
 test("replacing a filter loses no packet while traffic passes", async () => {
   await attach("first_tc", OURS);
   let isOver = false;
-  const traffic = veth.ping({ count: 500 }).finally(() => {
+  const traffic = world.veth.ping({ count: 500 }).finally(() => {
     isOver = true;
   });
   let replacements = 0;
@@ -79,14 +57,14 @@ test("replacing a filter loses no packet while traffic passes", async () => {
     await attach(replacements % 2 === 1 ? "second_tc" : "first_tc", OURS);
   }
   await traffic;
-  const [byFirst, bySecond] = echoes().map(Number) as [number, number];
+  const [byFirst, bySecond] = world.echoes().map(Number) as [number, number];
   expect(byFirst + bySecond).toBe(500);
   expect(bySecond).toBeGreaterThan(0);
 });
 
 test("detachClsact() removes our filter and leaves those of others", async () => {
-  await veth.inFar("tc", "qdisc", "add", "dev", "far", "clsact");
-  await veth.inFar("tc", ..."filter add dev far ingress pref 5 u32 match u32 0 0 flowid 1:1".split(" "));
+  await world.veth.inFar("tc", "qdisc", "add", "dev", "far", "clsact");
+  await world.veth.inFar("tc", ..."filter add dev far ingress pref 5 u32 match u32 0 0 flowid 1:1".split(" "));
   await attach("second_tc", { priority: 3, handle: 9 });
   await attach("first_tc", OURS);
 
@@ -94,17 +72,19 @@ test("detachClsact() removes our filter and leaves those of others", async () =>
   expect(await inFar("detachClsact", OURS)).toBe(false);
   expect(await inFar("queryClsact", OURS)).toBeNull();
 
-  await veth.ping({ count: 5 });
-  expect(echoes()).toEqual([0, 5]);
-  const { stdout } = await veth.inFar("tc", "filter", "show", "dev", "far", "ingress");
+  await world.veth.ping({ count: 5 });
+  expect(world.echoes()).toEqual([0, 5]);
+  const { stdout } = await world.veth.inFar("tc", "filter", "show", "dev", "far", "ingress");
   expect(stdout).toContain("pref 5 u32");
 });
 
 test("a priority at which another kind of filter is, is refused with the kernel's words", async () => {
-  await veth.inFar("tc", "qdisc", "add", "dev", "far", "clsact");
-  await veth.inFar("tc", ..."filter add dev far ingress pref 1 u32 match u32 0 0 flowid 1:1".split(" "));
+  await world.veth.inFar("tc", "qdisc", "add", "dev", "far", "clsact");
+  await world.veth.inFar("tc", ..."filter add dev far ingress pref 1 u32 match u32 0 0 flowid 1:1".split(" "));
   const error = await attach("first_tc", OURS);
-  expect(error.message).toContain(`Cannot attach program "first_tc" to the clsact ingress of device ${veth.ifindex}`);
+  expect(error.message).toContain(
+    `Cannot attach program "first_tc" to the clsact ingress of device ${world.veth.ifindex}`,
+  );
   expect(error.message).toContain("Kernel error message");
   expect(await inFar("queryClsact", OURS)).toBeNull();
 });
