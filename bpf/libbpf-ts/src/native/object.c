@@ -64,13 +64,19 @@ static napi_value object_open(napi_env env, napi_callback_info info)
 	return external;
 }
 
-static napi_value describe_map(napi_env env, const struct bpf_map *map)
+/* `type` is NULL for one that this libbpf does not know. */
+static napi_value describe(napi_env env, const char *name, const char *type)
 {
 	napi_value description = NULL;
-	const char *type = libbpf_bpf_map_type_str(bpf_map__type(map));
 	napi_create_object(env, &description);
-	set_text(env, description, "name", bpf_map__name(map));
+	set_text(env, description, "name", name);
 	set_text(env, description, "type", type ? type : "unknown");
+	return description;
+}
+
+static napi_value describe_map(napi_env env, const struct bpf_map *map)
+{
+	napi_value description = describe(env, bpf_map__name(map), libbpf_bpf_map_type_str(bpf_map__type(map)));
 	set_int(env, description, "keySize", bpf_map__key_size(map));
 	set_int(env, description, "valueSize", bpf_map__value_size(map));
 	set_int(env, description, "maxEntries", bpf_map__max_entries(map));
@@ -79,12 +85,7 @@ static napi_value describe_map(napi_env env, const struct bpf_map *map)
 
 static napi_value describe_program(napi_env env, const struct bpf_program *program)
 {
-	napi_value description = NULL;
-	const char *type = libbpf_bpf_prog_type_str(bpf_program__type(program));
-	napi_create_object(env, &description);
-	set_text(env, description, "name", bpf_program__name(program));
-	set_text(env, description, "type", type ? type : "unknown");
-	return description;
+	return describe(env, bpf_program__name(program), libbpf_bpf_prog_type_str(bpf_program__type(program)));
 }
 
 /* contents(handle): { maps, programs }, in the order in which load() answers their descriptors */
