@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0 */
 /*
- * What the host-net guard and its user space share: keys and values of the maps, verdict numbers.
+ * What the guards and their user space share: keys and values of the maps, verdict numbers.
  * Mirror: src/guard/layout.ts. A test compares the two through the object's BTF.
  */
 #ifndef CNI_IPIP_SHARED_H
@@ -64,5 +64,51 @@ struct verdict_counter {
 	__u64 bytes; /* host order; whole frames as the hook sees them: a VLAN tag in metadata is not counted */
 };
 _Static_assert(sizeof(struct verdict_counter) == 16, "no hidden padding in verdict_counter");
+
+/* Why a packet that a pod sent was dropped; the index into `drops` of struct pod_link. Numbers are never reused. */
+enum pod_drop {
+	POD_DROP_IPIP = 0, /* protocol 4, which could forge a node */
+	POD_DROP_IPV6 = 1,
+	POD_DROP_OTHER_ETHERTYPE = 2, /* neither ARP nor IPv4 nor IPv6, or in a VLAN */
+	POD_DROP_MALFORMED = 3, /* no whole IPv4 header */
+	POD_DROP_UNSPECIFIED_SOURCE = 4, /* 0.0.0.0 */
+	POD_DROP_SPOOFED_SOURCE = 5, /* neither the container's nor allowed */
+};
+
+#define POD_DROP_LIMIT 8
+
+/* Bits of pod_link.flags */
+enum pod_flag {
+	POD_FLAG_ALLOW_IPIP = 1,
+	POD_FLAG_ALLOW_IPV6 = 2,
+	POD_FLAG_SILENT = 4, /* the pod is being taken down: nothing passes */
+};
+
+#define POD_ADDRESSES_LIMIT 8
+#define ALLOWED_SOURCES_LIMIT 16
+
+struct allowed_source {
+	__be32 network; /* network order */
+	__be32 mask; /* network order */
+};
+_Static_assert(sizeof(struct allowed_source) == 8, "no hidden padding in allowed_source");
+
+/* The host's end of a pod's veth pair. */
+struct pod_link {
+	__u64 container; /* the first 8 bytes of SHA-256 of the container's id, as they come */
+	__be32 addresses[POD_ADDRESSES_LIMIT]; /* network order; 0 in what is not used */
+	__u32 flags; /* host order, bits of enum pod_flag */
+	__u32 allowed_count; /* host order */
+	struct allowed_source allowed[ALLOWED_SOURCES_LIMIT];
+	struct verdict_counter drops[POD_DROP_LIMIT]; /* not by CPU: a pod's packets mostly come in on one */
+};
+_Static_assert(sizeof(struct pod_link) == 304, "no hidden padding in pod_link");
+
+struct container_address {
+	__u64 container; /* as in struct pod_link */
+	__be32 address; /* network order */
+	__u32 unused; /* 0 */
+};
+_Static_assert(sizeof(struct container_address) == 16, "no hidden padding in container_address");
 
 #endif

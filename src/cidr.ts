@@ -47,6 +47,11 @@ export function parseLinkAddress(text: string): LinkAddress {
   return { text, ...parseWithPrefixLength(text, "address", "172.31.112.2/20") };
 }
 
+/** The network that the prefix of an address names, host bits or not. Throws a SyntaxError as `parseLinkAddress` does. */
+export function networkOf(text: string): Cidr {
+  return parseLinkAddress(text).network;
+}
+
 /** Throws a RangeError unless the number is an unsigned 32-bit integer. */
 export function formatAddress(address: number): string {
   if (!Number.isInteger(address) || address < 0 || address > 0xffffffff) {

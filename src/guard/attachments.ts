@@ -1,4 +1,4 @@
-/** Where the guard's programs run: on which devices, through which hooks. */
+/** Where a guard's programs run: on which devices, through which hooks. */
 import { mkdirSync, readdirSync } from "node:fs";
 import type { BpfProgram } from "libbpf-ts";
 import { ClsactHook } from "./clsact-hook.ts";
@@ -26,13 +26,8 @@ export class Attachments {
   /** What the kernel really has, by ifindex. Pins of devices that are gone, or lost the program, are removed. */
   list(): Map<number, HookName[]> {
     const found = new Map<number, HookName[]>();
-    for (const name of readdirSync(this.#directory)) {
-      const match = pinPattern.exec(name);
-      if (match === null) {
-        continue;
-      }
-      const hook = this.#hooks[match[1] as HookName];
-      const ifindex = Number(match[2]);
+    for (const [name, ifindex] of this.#notes()) {
+      const hook = this.#hooks[name];
       if (hook.programId(ifindex) === undefined) {
         hook.detach(ifindex);
       } else {
@@ -40,6 +35,15 @@ export class Attachments {
       }
     }
     return found;
+  }
+
+  /** Devices that were ever attached to and not detached from, by ifindex, also those that are gone. Changes nothing. */
+  noted(): number[] {
+    return this.#notes().map(([, ifindex]) => ifindex);
+  }
+
+  isAttached(name: HookName, ifindex: number): boolean {
+    return this.#hooks[name].programId(ifindex) !== undefined;
   }
 
   /**
@@ -60,5 +64,10 @@ export class Attachments {
   /** Content when it is not there. */
   detach(name: HookName, ifindex: number): void {
     this.#hooks[name].detach(ifindex);
+  }
+
+  #notes(): [name: HookName, ifindex: number][] {
+    const matches = readdirSync(this.#directory).map((name) => pinPattern.exec(name));
+    return matches.filter((match) => match !== null).map((match) => [match[1] as HookName, Number(match[2])]);
   }
 }

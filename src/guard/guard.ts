@@ -18,7 +18,20 @@ import {
   verdictNumbers,
 } from "./layout.ts";
 import { MapSet } from "./map-set.ts";
-import { type Pinned, pinFolders, takeOver } from "./pins.ts";
+import { closePinned, openPinned, type Pinned, pinFolders, takeOver } from "./pins.ts";
+
+/** Maps of bpf/host_net_guard_maps.h */
+const mapNames = ["members_exact", "members_cidr", "locals", "other_tunnels", "guard_config", "verdicts"] as const;
+
+/** Programs of bpf/host_net_guard.bpf.c */
+const programNames = ["guard_tc_ethernet", "guard_tc_raw", "guard_xdp"] as const;
+
+export type HostNetPinned = Pinned<(typeof mapNames)[number], (typeof programNames)[number]>;
+
+/** Throws a `BpfError` with ENOENT where the guard is not pinned. */
+export function openHostNetPinned(pinDirectory: string): HostNetPinned {
+  return openPinned(pinDirectory, mapNames, programNames);
+}
 
 /** tc always; XDP on top where asked for, never instead: hardware hides VLAN tags from it, and drivers come and go. */
 export type GuardHow = "tc" | "xdp-native" | "xdp-generic";
@@ -37,7 +50,7 @@ const firstEntry = encodeUint32(0);
  * thread's network namespace. One process at a time may have a guard open on one pin directory.
  */
 export class HostNetGuard {
-  readonly #pinned: Pinned;
+  readonly #pinned: HostNetPinned;
   readonly #attachments: Attachments;
   readonly #tcHook: "tcx" | "clsact";
   readonly #locals: MapSet<string>;
@@ -48,16 +61,17 @@ export class HostNetGuard {
    * too. Programs that are attached go on as they are until `attach` exchanges them: the maps may be new and empty.
    *
    * @param options.pinDirectory on a mounted bpffs; its name carries the version of the maps' shape
-   * @param options.image the object that bpf/host_net_guard.bpf.c compiles to
+   * @param options.images the objects that bpf/host_net_guard.bpf.c and those that share its maps compile to
    * @throws BpfError when the kernel refuses a program, or a pinned map has another shape
    */
-  static open(options: { readonly pinDirectory: string; readonly image: Uint8Array }): HostNetGuard {
-    const pinned = takeOver(options.pinDirectory, options.image);
+  static open(options: { readonly pinDirectory: string; readonly images: readonly Uint8Array[] }): HostNetGuard {
+    takeOver(options.pinDirectory, options.images);
+    const pinned = openHostNetPinned(options.pinDirectory);
     const attachments = new Attachments(join(options.pinDirectory, pinFolders.links));
     return new HostNetGuard(pinned, attachments);
   }
 
-  private constructor(pinned: Pinned, attachments: Attachments) {
+  private constructor(pinned: HostNetPinned, attachments: Attachments) {
     const { locals, other_tunnels } = pinned.maps;
     this.#pinned = pinned;
     this.#attachments = attachments;
@@ -148,9 +162,7 @@ export class HostNetGuard {
 
   /** Gives up this process's descriptors; everything goes on as it is. */
   close(): void {
-    for (const held of [...Object.values(this.#pinned.maps), ...Object.values(this.#pinned.programs)]) {
-      held.close();
-    }
+    closePinned(this.#pinned);
   }
 
   [Symbol.dispose](): void {

@@ -1,25 +1,20 @@
 /** Keeps the host-net guard on every link that needs it, and its maps in step with cluster and kernel. */
 import { existsSync } from "node:fs";
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { BpfError } from "libbpf-ts";
 import type { Logger } from "pino";
-import { assetPath } from "../assets.ts";
-import { type GuardAttachment, type GuardHow, HostNetGuard } from "../guard/guard.ts";
+import type { GuardAttachment, GuardHow, HostNetGuard } from "../guard/guard.ts";
 import { AttachmentRefused } from "../guard/hook.ts";
 import type { TunnelPair } from "../guard/layout.ts";
 import { shouldGuard } from "../guard/links.ts";
-import { pinFolders } from "../guard/pins.ts";
+import { loadGuards } from "../guard/load.ts";
+import { guardPinDirectory, pinFolders } from "../guard/pins.ts";
 import { HostNetSet } from "../ipset/host-net-set.ts";
 import type { HostNets } from "../ipset/members.ts";
-import { ensureBpffs } from "../linux/bpffs.ts";
 import type { Address } from "../netlink/address.ts";
 import type { Link } from "../netlink/link.ts";
 import type { Conditions } from "./conditions.ts";
-
-/** The last part carries the version of the maps' shape. */
-const pinPath = "bpf/host-net-guard/v1";
 
 interface GuardKeeperOptions {
   readonly runDir: string;
@@ -39,7 +34,7 @@ export class GuardKeeper {
   #set: HostNetSet;
 
   static async open(options: GuardKeeperOptions): Promise<GuardKeeper> {
-    const guard = await openGuard(options.runDir);
+    const guard = await loadGuards(options.runDir);
     return new GuardKeeper(guard, options);
   }
 
@@ -123,9 +118,9 @@ export class GuardKeeper {
 
   /** The pins hold the programs on their links. Where somebody removed or unmounted them, nothing is guarded any more. */
   async #reopenWhereUnpinned(): Promise<void> {
-    if (!existsSync(join(this.#runDir, pinPath, pinFolders.links))) {
+    if (!existsSync(join(guardPinDirectory(this.#runDir), pinFolders.links))) {
       const before = this.#guard;
-      this.#guard = await openGuard(this.#runDir);
+      this.#guard = await loadGuards(this.#runDir);
       this.#set = new HostNetSet(this.#guard.members);
       before.close();
     }
@@ -155,12 +150,6 @@ export class GuardKeeper {
       this.#refused.delete(object);
     }
   }
-}
-
-async function openGuard(runDir: string): Promise<HostNetGuard> {
-  await ensureBpffs(join(runDir, "bpf"));
-  const image = await readFile(assetPath("bpf/host_net_guard.bpf.o"));
-  return HostNetGuard.open({ pinDirectory: join(runDir, pinPath), image });
 }
 
 function conditionObject({ name }: Link): string {

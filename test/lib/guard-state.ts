@@ -8,7 +8,7 @@ interface Node {
   readonly runDir: string;
 }
 
-const pinPath = "bpf/host-net-guard/v1";
+const pinPath = "bpf/guard/v1";
 
 /** @returns packets since the maps were made, over all CPUs and hooks */
 export function verdictPackets({ runDir }: Node, verdict: VerdictName): number {

@@ -264,7 +264,7 @@ describe("a restart", () => {
     const link = await world.link();
     world.enter(() => world.guard.attach(link, "tc"));
     const other = await compileOtherGuard();
-    takeOver(world.pinDirectory, other).programs.guard_tc_ethernet.close();
+    takeOver(world.pinDirectory, [other]);
     expect(attachedPrograms(link.index).tc).not.toBe(pinnedIds()["program guard_tc_ethernet"]);
     world.open({ image: other });
     world.enter(() => world.guard.attach(link, "tc"));

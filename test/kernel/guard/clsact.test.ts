@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "@jest/globals";
 import { attachClsact, BpfObject, type BpfProgram, queryClsact } from "libbpf-ts";
 import { Attachments } from "../../../src/guard/attachments.ts";
-import { type Pinned, takeOver } from "../../../src/guard/pins.ts";
+import { type HostNetPinned, openHostNetPinned } from "../../../src/guard/guard.ts";
+import { closePinned, takeOver } from "../../../src/guard/pins.ts";
 import { data, eth, frame, ipv4 } from "../../lib/packets.ts";
 import { compileForeign, compileOtherGuard } from "./compile.ts";
 import { type GuardedLink, GuardedNode, image, NODE, NODE_MAC, STRANGER } from "./guarded-node.ts";
@@ -12,17 +13,17 @@ import { type GuardedLink, GuardedNode, image, NODE, NODE_MAC, STRANGER } from "
 let world: GuardedNode;
 let link: GuardedLink;
 let attachments: Attachments;
-let pinned: Pinned;
+let pinned: HostNetPinned;
 
 beforeEach(async () => {
   world = await GuardedNode.create();
   link = await world.link();
-  pinned = takeOver(world.pinDirectory, image);
+  pinned = takeOverHostNet(image);
   attachments = new Attachments(join(world.pinDirectory, "links"));
 });
 
 afterEach(() => {
-  close(pinned);
+  closePinned(pinned);
   return world.remove();
 });
 
@@ -46,10 +47,9 @@ function list(): Map<number, string[]> {
   return world.enter(() => attachments.list());
 }
 
-function close({ maps, programs }: Pinned): void {
-  for (const held of [...Object.values(maps), ...Object.values(programs)]) {
-    held.close();
-  }
+function takeOverHostNet(object: Uint8Array): HostNetPinned {
+  takeOver(world.pinDirectory, [object]);
+  return openHostNetPinned(world.pinDirectory);
 }
 
 test("a filter drops a stranger's packet", async () => {
@@ -67,11 +67,11 @@ test("attach() twice leaves one filter, known by the link's number", () => {
 
 test("attach() puts another version in the place of the filter", async () => {
   attach(pinned.programs.guard_tc_ethernet);
-  const other = takeOver(world.pinDirectory, await compileOtherGuard());
+  const other = takeOverHostNet(await compileOtherGuard());
   attach(other.programs.guard_tc_ethernet);
   expect(attachedId()).toBe(other.programs.guard_tc_ethernet.id);
   expect(attachedId()).not.toBe(pinned.programs.guard_tc_ethernet.id);
-  close(other);
+  closePinned(other);
 });
 
 test("attach() takes over a filter of the guard whose pins are lost", () => {

@@ -55,7 +55,7 @@ export class GuardedNode {
   private constructor(node: Namespace, neighbour: Namespace, directory: string, network: NetworkNamespace) {
     this.node = node;
     this.neighbour = neighbour;
-    this.pinDirectory = join(directory, "bpf/host-net-guard/v1");
+    this.pinDirectory = join(directory, "bpf/guard/v1");
     this.#directory = directory;
     this.#network = network;
   }
@@ -80,7 +80,7 @@ export class GuardedNode {
   open(options: { image?: Uint8Array } = {}): HostNetGuard {
     this.#guard?.close();
     this.#guard = this.enter(() =>
-      HostNetGuard.open({ pinDirectory: this.pinDirectory, image: options.image ?? image }),
+      HostNetGuard.open({ pinDirectory: this.pinDirectory, images: [options.image ?? image] }),
     );
     return this.#guard;
   }

@@ -4,7 +4,7 @@ import { HostNetSet } from "../../../src/ipset/host-net-set.ts";
 import { image, MEMBER } from "./guarded-node.ts";
 
 const [pinDirectory = "", index, type] = process.argv.slice(2);
-const guard = HostNetGuard.open({ pinDirectory, image });
+const guard = HostNetGuard.open({ pinDirectory, images: [image] });
 new HostNetSet(guard.members).replace({ hosts: [MEMBER], cidrs: [] });
 guard.attach({ index: Number(index), name: "e0", type: Number(type) }, "tc");
 console.log("guarded");

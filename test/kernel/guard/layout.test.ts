@@ -2,7 +2,7 @@
 import { beforeAll, expect, test } from "@jest/globals";
 import { assetPath } from "../../../src/assets.ts";
 import { run } from "../../../src/exec.ts";
-import { modeNumbers, structs, verdictNumbers } from "../../../src/guard/layout.ts";
+import { modeNumbers, podDropNumbers, structs, verdictNumbers } from "../../../src/guard/layout.ts";
 
 interface BtfType {
   readonly kind: string;
@@ -16,9 +16,12 @@ interface BtfType {
 let types: readonly BtfType[];
 
 beforeAll(async () => {
-  const object = assetPath("bpf/host_net_guard.bpf.o");
-  const { stdout } = await run({ file: "bpftool", args: ["-j", "btf", "dump", "file", object] });
-  types = JSON.parse(stdout).types;
+  const dumps = ["host_net_guard", "workload_guard"].map(async (name) => {
+    const file = assetPath(`bpf/${name}.bpf.o`);
+    const { stdout } = await run({ file: "bpftool", args: ["-j", "btf", "dump", "file", file] });
+    return JSON.parse(stdout).types;
+  });
+  types = (await Promise.all(dumps)).flat();
 });
 
 function findType(kind: "STRUCT" | "ENUM", name: string): BtfType {
@@ -49,4 +52,8 @@ test("the compiled object has every verdict under the number that layout.ts has"
 
 test("the compiled object has every mode under the number that layout.ts has", () => {
   expect(enumNumbers("guard_mode", "GUARD_MODE_")).toEqual(modeNumbers);
+});
+
+test("the compiled object has every reason to drop a pod's packet under the number that layout.ts has", () => {
+  expect(enumNumbers("pod_drop", "POD_DROP_")).toEqual(podDropNumbers);
 });

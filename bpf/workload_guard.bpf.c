@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0
+/*
+ * The workload guard: decides for every packet that a pod sends whether it may. It runs at tc ingress on the host's end
+ * of each pod's veth pair, from before that is up. What it does not know is dropped: a link without entry, an ethertype
+ * that the network does not carry.
+ *
+ * Passing is TC_ACT_UNSPEC (the same number as TCX_NEXT), so that other programs on the link still run.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include "host_net_decision.h"
+#include "packet.h"
+#include "shared.h"
+#include "workload_guard_maps.h"
+
+#define VLAN_ID_MASK 0xfff /* IEEE 802.1Q; identifier 0 is a priority alone, and the stack takes such a frame as untagged */
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Not inlined: so enum pod_drop gets into the object's BTF, where the layout test compares it with user space's. */
+static __noinline int drop(struct pod_link *link, enum pod_drop reason, __u32 bytes)
+{
+	if (link && reason < POD_DROP_LIMIT) {
+		__sync_fetch_and_add(&link->drops[reason].packets, 1);
+		__sync_fetch_and_add(&link->drops[reason].bytes, bytes);
+	}
+	return TC_ACT_SHOT;
+}
+
+/* False when the packet ends inside the header. Behind a tag in metadata the network header is where it is without. */
+static __always_inline bool load_ipv4(struct __sk_buff *skb, struct iphdr *header)
+{
+	const struct iphdr *linear = (void *)(long)skb->data + sizeof(struct ethhdr);
+
+	if ((void *)(linear + 1) <= (void *)(long)skb->data_end) {
+		*header = *linear;
+		return true;
+	}
+	/* It may lie in a page fragment of the skb, where only the helper reaches. */
+	return load_network(skb, 0, header, sizeof(*header)) == 0;
+}
+
+static __always_inline bool is_allowed_source(const struct pod_link *link, __be32 source)
+{
+	for (__u32 i = 0; i < ALLOWED_SOURCES_LIMIT; i++) {
+		if (i >= link->allowed_count)
+			return false;
+		if ((source & link->allowed[i].mask) == link->allowed[i].network)
+			return true;
+	}
+	return false;
+}
+
+static __always_inline bool may_send_from(const struct pod_link *link, __be32 source)
+{
+	struct container_address other = { .container = link->container, .address = source };
+
+	return source == link->addresses[0] || bpf_map_lookup_elem(&container_addresses, &other) ||
+	       is_allowed_source(link, source);
+}
+
+/* A pod that may send protocol 4 still reaches no tunnel of ours, nor a node by way of this one's address. */
+static __always_inline int judge_ipip(struct __sk_buff *skb)
+{
+	struct ipip_packet packet;
+
+	if (!load_ipip_from_ethernet_skb(skb, &packet))
+		return TC_ACT_SHOT;
+	return settle(decide(skb, skb->ifindex, &packet), skb->len, TC_ACT_UNSPEC, TC_ACT_SHOT);
+}
+
+static __always_inline int judge_ipv4(struct __sk_buff *skb, struct pod_link *link)
+{
+	struct iphdr header;
+
+	if (!load_ipv4(skb, &header) || header.version != 4 || header_length(&header) < sizeof(header))
+		return drop(link, POD_DROP_MALFORMED, skb->len);
+	if (header.saddr == 0)
+		return drop(link, POD_DROP_UNSPECIFIED_SOURCE, skb->len);
+	if (!may_send_from(link, header.saddr))
+		return drop(link, POD_DROP_SPOOFED_SOURCE, skb->len);
+	if (header.protocol != IPPROTO_IPIP)
+		return TC_ACT_UNSPEC;
+	if (!(link->flags & POD_FLAG_ALLOW_IPIP))
+		return drop(link, POD_DROP_IPIP, skb->len);
+	return judge_ipip(skb);
+}
+
+SEC("tc")
+int guard_tc_pod(struct __sk_buff *skb)
+{
+	__u32 ifindex = skb->ifindex;
+	struct pod_link *link = bpf_map_lookup_elem(&pod_links, &ifindex);
+
+	if (!link || link->flags & POD_FLAG_SILENT)
+		return TC_ACT_SHOT;
+	if (skb->vlan_present && skb->vlan_tci & VLAN_ID_MASK)
+		return drop(link, POD_DROP_OTHER_ETHERTYPE, skb->len);
+
+	switch (skb->protocol) {
+	case bpf_htons(ETH_P_IP):
+		return judge_ipv4(skb, link);
+	case bpf_htons(ETH_P_ARP):
+		return TC_ACT_UNSPEC;
+	case bpf_htons(ETH_P_IPV6):
+		return link->flags & POD_FLAG_ALLOW_IPV6 ? TC_ACT_UNSPEC : drop(link, POD_DROP_IPV6, skb->len);
+	default:
+		return drop(link, POD_DROP_OTHER_ETHERTYPE, skb->len);
+	}
+}
