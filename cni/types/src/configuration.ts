@@ -1,23 +1,51 @@
 /** The network configuration that a runtime writes to a plugin's standard input: CNI spec 1.1.0, section 1. */
 import { z } from "zod";
+import { cniDns } from "./dns.ts";
 import { CniCode, CniError } from "./error.ts";
 import { describeIssue } from "./issue.ts";
-import { cniDns } from "./result.ts";
-import { isSupportedVersion, supportedVersions } from "./version.ts";
+import { isSupportedVersion, oldestVersion, supportedVersions } from "./version.ts";
+
+/** A file name, which a runtime looks for in the directories of CNI_PATH. */
+const pluginName = z.string().regex(/^(?!\.{1,2}$)[^/\0]+$/);
+
+/** One container's interface, as `cni.dev/valid-attachments` names it. */
+const attachment = z.looseObject({ containerID: z.string(), ifname: z.string() });
+
+const attachments = z.array(attachment).exactOptional().describe("a list of {containerID, ifname}");
 
 /** The fields that the specification knows; extend it with a plugin's own. Every field needs a description. */
 export const networkConfiguration = z.looseObject({
-  cniVersion: z.enum(supportedVersions).describe(`one of ${supportedVersions.join(", ")}`),
+  cniVersion: z
+    .enum(supportedVersions)
+    .default(oldestVersion)
+    .describe(`one of ${supportedVersions.join(", ")}`),
   name: z
     .string()
     .regex(/^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/)
     .describe('letters, digits, "_", "." and "-", a letter or digit first'),
-  type: z.string().min(1).describe("the plugin's file name"),
+  type: pluginName.describe("a plugin's file name"),
+  ipam: z
+    .looseObject({ type: pluginName })
+    .exactOptional()
+    .describe("an object with the file name of a plugin as type"),
+  args: z.looseObject({}).exactOptional().describe("an object"),
+  runtimeConfig: z.looseObject({}).exactOptional().describe("an object"),
   dns: cniDns.exactOptional().describe("an object {nameservers, domain, search, options}"),
   prevResult: z.looseObject({}).exactOptional().describe("the result of the plugin before, an object"),
+  "cni.dev/valid-attachments": attachments,
+  "cni.dev/attachments": attachments,
 });
 
 export type NetworkConfiguration = z.infer<typeof networkConfiguration>;
+export type CniAttachment = z.infer<typeof attachment>;
+
+/**
+ * The attachments that GC must keep: CNI spec 1.1.0, section "GC". `cni.dev/attachments` is an older spelling. Neither
+ * means that none is valid: so the CNI project's own client says it.
+ */
+export function validAttachments(config: NetworkConfiguration): readonly CniAttachment[] {
+  return config["cni.dev/valid-attachments"] ?? config["cni.dev/attachments"] ?? [];
+}
 
 /**
  * Reads a configuration by a schema that extends `networkConfiguration`. The text itself never becomes part of an

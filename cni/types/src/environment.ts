@@ -12,7 +12,7 @@ export interface AttachmentCall {
   readonly interfaceName: string;
   /** CNI_ARGS as it came, for `parseArguments`. */
   readonly arguments: string;
-  /** Directories with plugin programs. */
+  /** Directories with plugin programs: needed only to call another plugin, which misses them then. */
   readonly path: readonly string[];
 }
 
@@ -94,7 +94,7 @@ function checkContainerId(value: string): string {
 
 function checkInterfaceName(value: string): string {
   const tooLong = Buffer.byteLength(value) > interfaceNameBytes;
-  if (tooLong || value === "." || value === ".." || /[/:\s]/.test(value)) {
+  if (tooLong || value === "." || value === ".." || /[/:\s\p{Cc}]/u.test(value)) {
     throw invalid(
       `Cannot use CNI_IFNAME: "${value}", allowed are 1 to ${interfaceNameBytes} bytes without "/", ":" and white space, not "." or ".."`,
     );

@@ -1,4 +1,5 @@
 /** Errors as the CNI specification reports them: CNI spec 1.1.0, section "Error". */
+import { z } from "zod";
 
 export const CniCode = {
   /** The plugin does not speak the version that was asked for. */
@@ -25,9 +26,18 @@ export const CniCode = {
   PoolExhausted: 100,
   /** A link, route or name that the plugin needs belongs to somebody else. */
   Conflict: 101,
+  /** CHECK: what there is differs from what ADD answered. */
+  CheckFailed: 102,
   /** Everything without a better code, as in the reference library. */
   Internal: 999,
 } as const;
+
+const errorResult = z.looseObject({
+  cniVersion: z.string().exactOptional(),
+  code: z.int(),
+  msg: z.string(),
+  details: z.string().exactOptional(),
+});
 
 /** The JSON object that a plugin prints on standard output when it fails. */
 export interface CniErrorResult {
@@ -63,6 +73,16 @@ export class CniError extends Error {
     const message = thrown instanceof Error ? thrown.message : String(thrown);
     const details = thrown instanceof Error && thrown.cause instanceof Error ? { details: thrown.cause.message } : {};
     return new CniError(CniCode.Internal, message, { cause: thrown, ...details });
+  }
+
+  /**
+   * The error that another plugin printed, with its code, message and details as they are.
+   *
+   * @returns `undefined` when the value is not an error object
+   */
+  static fromResult(value: unknown): CniError | undefined {
+    const { data } = errorResult.safeParse(value);
+    return data && new CniError(data.code, data.msg, data.details === undefined ? {} : { details: data.details });
   }
 
   /** @param cniVersion the version that the runtime asked for */

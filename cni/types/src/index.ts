@@ -1,5 +1,12 @@
 export { type CniArguments, parseArguments } from "./arguments.ts";
-export { type NetworkConfiguration, networkConfiguration, parseNetworkConfiguration } from "./configuration.ts";
+export {
+  type CniAttachment,
+  type NetworkConfiguration,
+  networkConfiguration,
+  parseNetworkConfiguration,
+  validAttachments,
+} from "./configuration.ts";
+export type { CniDns } from "./dns.ts";
 export {
   type AttachmentCall,
   type CniCall,
@@ -11,12 +18,15 @@ export {
   type VersionCall,
 } from "./environment.ts";
 export { CniCode, CniError, type CniErrorResult } from "./error.ts";
+export type { CniFamilyResult } from "./family-result.ts";
 export { describeIssue } from "./issue.ts";
 export {
-  type CniDns,
+  type AnyCniResult,
   type CniInterface,
   type CniIp,
   type CniResult,
+  type CniResult04,
+  type CniResult10,
   type CniRoute,
   convertResult,
   parseResult,
@@ -25,6 +35,8 @@ export {
   type CniVersion,
   isSupportedVersion,
   newestVersion,
+  oldestVersion,
+  requireVersionFor,
   supportedVersions,
   type VersionResult,
 } from "./version.ts";

@@ -1,6 +1,9 @@
 /** One sentence for a value that a schema refused. */
 import type { z } from "zod";
 
+/** Longer values are cut: a sentence stays one, and what may be secret mostly out of it. */
+const longestValue = 80;
+
 /**
  * Describes the first thing wrong: `field "mtu" is "big", allowed is a number of bytes`. What is allowed comes from the
  * description of the top-level field's schema.
@@ -20,5 +23,6 @@ function at(value: unknown, path: readonly PropertyKey[]): unknown {
 }
 
 function quote(value: unknown): string {
-  return value === undefined ? "missing" : JSON.stringify(value);
+  const text = value === undefined ? "missing" : JSON.stringify(value);
+  return text.length > longestValue ? `${text.slice(0, longestValue)}…` : text;
 }

@@ -73,7 +73,7 @@ test.each([
   [{ routes: [{ dst: "default" }] }, 'field "routes.0.dst" is "default", allowed is a list of'],
 ])("parseResult() refuses %j by name", (value, problem) => {
   expect(() => parseResult(value)).toThrow(
-    expect.objectContaining({ code: 7, message: expect.stringContaining(`Cannot use "prevResult": ${problem}`) }),
+    expect.objectContaining({ code: 7, message: expect.stringContaining(`Cannot use a previous result: ${problem}`) }),
   );
 });
 
