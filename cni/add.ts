@@ -1,48 +1,63 @@
 /** ADD: gives a container an interface, an address and its routes. */
-import { CniCode, CniError, type CniResult, newestVersion, parseResult } from "@containernetworking/cni-types-ts";
+import { existsSync } from "node:fs";
+import { isDeepStrictEqual } from "node:util";
+import { CniCode, CniError, type CniResult, parseResult } from "@containernetworking/cni-types-ts";
 import type { NodeState } from "../src/node-state.ts";
-import { type Attachment, hostLinkName } from "./attachment.ts";
+import type { Attached, WorkloadEndpoint } from "../src/workload/endpoint.ts";
+import { type Attachment, hostLinkName, unsignedLinkName } from "./attachment.ts";
 import type { PluginConfiguration } from "./config.ts";
-import { type Host, requireNodeState } from "./host.ts";
+import { tryLockContainer } from "./container-lock.ts";
+import { del } from "./del.ts";
+import { type Host, requireGuard, requireNodeState } from "./host.ts";
 import {
   addHostRoute,
   configureHostLink,
   createPair,
   hostMac,
+  type LinkOwner,
   removeHostLink,
   removeStaleHostLink,
 } from "./host-link.ts";
-import { gateway, Pod } from "./pod.ts";
-import { UndoStack } from "./undo.ts";
+import type { Ipam } from "./ipam.ts";
+import { firstDifference } from "./live-state.ts";
+import { Pod } from "./pod.ts";
+import { toResult } from "./result.ts";
+import { stepUntil } from "./step.ts";
+import type { Wishes } from "./wishes.ts";
 
 export interface AddRequest {
   readonly attachment: Attachment;
   /** Path of the container's network namespace. */
   readonly networkNamespace: string;
   readonly config: PluginConfiguration;
+  readonly ipam: Ipam;
+  readonly wishes: Wishes;
+  /** Ends the work: what was made until then is taken back. */
+  readonly signal: AbortSignal;
 }
 
-/** @returns what the runtime is told, with what the plugins before said in front */
+/**
+ * A repeated ADD changes nothing where all is as the first one made it, and makes it anew, with the same addresses, where
+ * it is not.
+ *
+ * @returns what the runtime is told, with what the plugins before said in front
+ */
 export async function add(request: AddRequest, host: Host): Promise<CniResult> {
   const { attachment, networkNamespace, config } = request;
-  const previous = config.prevResult && parseResult(config.prevResult);
+  const previous = config.prevResult && parseResult(config.prevResult, config.cniVersion);
   const node = await requireNodeState(host);
+  requireGuard(host);
   const mtu = podMtu(config, node);
-  const pod = await Pod.open(networkNamespace);
-  const undo = new UndoStack(host.log);
+  const making = { ...host, step: stepUntil(request.signal, host.step) };
+  const pod = await Pod.open(networkNamespace, making);
   try {
-    const { address } = await host.leases.reserve(attachment, node);
-    undo.push(`release the lease of ${address}`, () => host.leases.release(attachment));
-    await removeStaleHostLink(host, attachment);
-    await pod.requireFreeName(attachment.interfaceName);
-    await createPair(host, attachment, pod.namespace.fd, mtu);
-    undo.push(`remove the link "${hostLinkName(attachment)}"`, () => removePair(host, attachment));
-    const hostLink = await configureHostLink(host, attachment);
-    const mac = await pod.configure(attachment.interfaceName, address, hostMac);
-    await addHostRoute(host, hostLink, address);
-    return toResult(request, { address, mac, mtu }, previous);
+    const earlier = await host.endpoints.read(attachment);
+    const attached =
+      (await unchanged(request, mtu, host, pod, earlier)) ??
+      (await attach(request, { node, mtu, earlier }, making, pod));
+    return toResult({ attachment, networkNamespace, config, attached, previous });
   } catch (error) {
-    await undo.run();
+    await takeBack(request, host);
     throw error;
   } finally {
     await pod.close();
@@ -59,32 +74,107 @@ function podMtu({ mtu }: PluginConfiguration, node: NodeState): number {
   return mtu ?? node.mtu;
 }
 
-/** By name, since the link may not have been signed yet. */
-async function removePair({ netlink }: Host, attachment: Attachment): Promise<void> {
-  const link = await netlink.linkByName(hostLinkName(attachment));
-  if (link) {
-    await removeHostLink(netlink, link);
+/** What an earlier ADD made, where that is what this one asks for and it is all still there. */
+async function unchanged(
+  { attachment, config, ipam, wishes }: AddRequest,
+  mtu: number,
+  host: Host,
+  pod: Pod,
+  earlier: WorkloadEndpoint | undefined,
+): Promise<Attached | undefined> {
+  const { attached } = earlier ?? {};
+  const isWhatIsAskedFor =
+    attached !== undefined &&
+    attached.mtu === mtu &&
+    attached.hostLink.name === hostLinkName(attachment) &&
+    attached.addresses.includes(wishes.address ?? attached.addresses[0] ?? "") &&
+    attached.mac === (wishes.mac ?? attached.mac) &&
+    isDeepStrictEqual(earlier?.permissions, config.guard);
+  if (!isWhatIsAskedFor) {
+    return undefined;
+  }
+  const difference =
+    (await ipam.check(attachment, attached.addresses)) ?? (await firstDifference(attachment, attached, host, pod));
+  return difference === undefined ? attached : undefined;
+}
+
+interface Ground {
+  readonly node: NodeState;
+  readonly mtu: number;
+  readonly earlier: WorkloadEndpoint | undefined;
+}
+
+async function attach(request: AddRequest, { node, mtu, earlier }: Ground, host: Host, pod: Pod): Promise<Attached> {
+  const { attachment, networkNamespace, config, ipam, wishes } = request;
+  const { netlink, endpoints, step } = host;
+  const guard = requireGuard(host);
+  const name = hostLinkName(attachment);
+
+  await removeEarlierLinks(host, attachment, earlier);
+  await pod.requireFreeName(attachment.interfaceName);
+  const endpoint: WorkloadEndpoint = {
+    version: 1,
+    owner: attachment,
+    networkNamespace,
+    stateDir: config.stateDir,
+    ipam: ipam.type,
+    time: new Date().toISOString(),
+    permissions: config.guard,
+  };
+  await step("begin the endpoint", () => endpoints.save(endpoint));
+  const isRepeated = earlier !== undefined;
+  const given = await step("reserve the addresses", () =>
+    ipam.add(attachment, node, { wanted: wishes.address, isRepeated }),
+  );
+
+  const podMac = wishes.mac ?? earlier?.attached?.mac;
+  const pair = await createPair(host, attachment, { mtu, podMac, podNamespaceFd: pod.namespace.fd });
+  const hostLink = await configureHostLink(host, pair, name);
+  const policy = { containerId: attachment.containerId, addresses: given.addresses, ...config.guard };
+  await step("guard the host link", () => guard.protect(hostLink, policy));
+  await step("bring the host link up", () => netlink.setLink(hostLink.index, { up: true }));
+
+  const podLink = await pod.link(attachment.interfaceName);
+  const metric = await pod.freeMetric(given.routes);
+  await pod.configure(podLink.index, { ...given, gatewayMac: hostMac }, metric);
+  for (const address of given.addresses) {
+    await addHostRoute(host, hostLink, address, (owner) => isGone(host, owner));
+  }
+  const attached = { hostLink: { name, index: hostLink.index }, mac: podLink.mac, mtu, metric, ...given };
+  await step("finish the endpoint", () => endpoints.save({ ...endpoint, attached }));
+  return attached;
+}
+
+/** By their names, which takes no longer on a node with many pods. */
+async function removeEarlierLinks(host: Host, attachment: Attachment, earlier?: WorkloadEndpoint): Promise<void> {
+  const unsigned = await host.netlink.linkByName(unsignedLinkName(attachment));
+  if (unsigned) {
+    await removeHostLink(host, unsigned);
+  }
+  const name = hostLinkName(attachment);
+  for (const each of new Set([name, earlier?.attached?.hostLink.name ?? name])) {
+    await removeStaleHostLink(host, each);
   }
 }
 
-interface PodEnd {
-  readonly address: string;
-  readonly mac: string;
-  readonly mtu: number;
+/** A container is gone when its network namespace is, and no call for it is at work. */
+async function isGone({ endpoints, runDir }: Host, { containerId, interfaceName }: LinkOwner): Promise<boolean> {
+  const known = (await endpoints.list()).find(
+    ({ owner }) => owner.containerId === containerId && owner.interfaceName === interfaceName,
+  );
+  if (known === undefined || existsSync(known.networkNamespace)) {
+    return false;
+  }
+  const lock = await tryLockContainer(runDir, containerId);
+  await lock?.release();
+  return lock !== undefined;
 }
 
-function toResult({ attachment, networkNamespace, config }: AddRequest, end: PodEnd, previous?: CniResult): CniResult {
-  const { address, mac, mtu } = end;
-  const before = previous?.interfaces ?? [];
-  const hostInterface = { name: hostLinkName(attachment), mac: hostMac };
-  const podInterface = { name: attachment.interfaceName, mac, mtu, sandbox: networkNamespace };
-  return {
-    ...previous,
-    cniVersion: newestVersion,
-    interfaces: [...before, hostInterface, podInterface],
-    // No gateway: it is not an address in the pod's network, and runtimes would show it as one.
-    ips: [...(previous?.ips ?? []), { address: `${address}/32`, interface: before.length + 1 }],
-    routes: [...(previous?.routes ?? []), { dst: "0.0.0.0/0", gw: gateway }],
-    ...(config.dns && { dns: config.dns }),
-  };
+/** Failures are only logged: the error that made it necessary is the one to report. */
+async function takeBack({ attachment, ipam }: AddRequest, host: Host): Promise<void> {
+  try {
+    await del(attachment, ipam, host);
+  } catch (error) {
+    host.log.error({ ...attachment, error: (error as Error).message }, "Cannot take back what a failed ADD made");
+  }
 }

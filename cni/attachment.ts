@@ -5,11 +5,13 @@ import type { LeaseOwner } from "../src/ipam/lease-store.ts";
 
 export type Attachment = LeaseOwner;
 
-const knownArguments = [
+export const knownArguments = [
   "K8S_POD_NAMESPACE",
   "K8S_POD_NAME",
   "K8S_POD_INFRA_CONTAINER_ID",
   "K8S_POD_UID",
+  "IP",
+  "MAC",
 ] as const satisfies string[];
 
 const aliasPrefix = "cni-ipip:";
@@ -40,11 +42,26 @@ export function plainAttachment({ containerId, interfaceName }: AttachmentCall, 
 }
 
 /**
- * The name of the link on the host, 15 characters, the most that Linux takes. It is Calico's name for the pod, so a
- * pod's next sandbox has the same; where no pod is named the container and its interface stand in.
+ * The name of the link on the host, 15 characters, the most that Linux takes. For eth0 it is Calico's name for the pod, so
+ * that a pod's next sandbox has the same; where no pod is named the container stands in.
  */
 export function hostLinkName({ namespace, pod, containerId, interfaceName }: Attachment): string {
-  const identity = namespace && pod ? `${namespace}.${pod}` : `${containerId}/${interfaceName}`;
+  const podName = namespace && pod ? `${namespace}.${pod}` : undefined;
+  if (podName === undefined) {
+    return linkName(`${containerId}/${interfaceName}`);
+  }
+  return linkName(interfaceName === "eth0" ? podName : `${podName}/${interfaceName}`);
+}
+
+/**
+ * The name that the link is made under. The kernel takes no alias with the creation, and until it has one only a name that
+ * nobody else can have tells whose it is.
+ */
+export function unsignedLinkName({ network, containerId, interfaceName }: Attachment): string {
+  return linkName(`unsigned/${network}/${containerId}/${interfaceName}`);
+}
+
+function linkName(identity: string): string {
   return `cali${createHash("sha1").update(identity).digest("hex").slice(0, 11)}`;
 }
 
@@ -57,4 +74,12 @@ export function linkAlias({ containerId, interfaceName }: Attachment): string {
 export function ownerOfAlias(alias = ""): Pick<Attachment, "containerId" | "interfaceName"> | undefined {
   const [containerId, interfaceName] = alias.startsWith(aliasPrefix) ? alias.slice(aliasPrefix.length).split("/") : [];
   return containerId && interfaceName ? { containerId, interfaceName } : undefined;
+}
+
+/** For sentences: `"eth0" of the container "c1"`. */
+export function describeOwner({
+  containerId,
+  interfaceName,
+}: Pick<Attachment, "containerId" | "interfaceName">): string {
+  return `"${interfaceName}" of the container "${containerId}"`;
 }

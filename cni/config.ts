@@ -1,8 +1,26 @@
 /** The plugin's network configuration, as a runtime writes it to standard input. */
 import { networkConfiguration, parseNetworkConfiguration } from "@containernetworking/cni-types-ts";
 import { z } from "zod";
+import { allowedSourcesLimit } from "../src/guard/layout.ts";
+import { logConfiguration } from "./log.ts";
+import { runtimeWishes } from "./wishes.ts";
+
+/** The `ipam.type` of the node's own pool, which is meant where the configuration names none. */
+export const ownIpam = "cni-ipip";
 
 const absolutePath = z.string().startsWith("/");
+
+/** What pods may send besides IPv4 packets from their own addresses. */
+const guard = z.looseObject({
+  /** Packets of protocol 4 that this node would forward: never to its own tunnel. */
+  allowIpip: z.boolean().default(false).describe("true or false"),
+  allowIpv6: z.boolean().default(false).describe("true or false"),
+  allowedSources: z
+    .array(z.cidrv4())
+    .max(allowedSourcesLimit)
+    .default([])
+    .describe(`a list of at most ${allowedSourcesLimit} IPv4 CIDRs`),
+});
 
 const pluginConfiguration = networkConfiguration.extend({
   /** Where sync leaves what the plugin must know of the node; emptied by a reboot. */
@@ -11,6 +29,9 @@ const pluginConfiguration = networkConfiguration.extend({
   stateDir: absolutePath.default("/var/lib/cni-ipip").describe("an absolute path"),
   /** Bytes; without it the MTU of tunl0. The least is what RFC 791 asks of every link. */
   mtu: z.int().min(68).max(65535).exactOptional().describe("a whole number of bytes from 68 to 65535"),
+  guard: guard.prefault({}).describe("an object {allowIpip, allowIpv6, allowedSources}"),
+  ...runtimeWishes,
+  log: logConfiguration.prefault({}).describe("an object {level, file, maxSizeMegabytes, maxFiles}"),
 });
 
 export type PluginConfiguration = z.infer<typeof pluginConfiguration>;

@@ -1,18 +1,37 @@
-/** DEL: takes back what ADD gave, bottom up. */
+/** DEL: takes back what ADD gave, bottom up. Whatever a killed ADD or DEL left of it, too. */
 import type { Attachment } from "./attachment.ts";
 import type { Host } from "./host.ts";
 import { hostLinksOf, removeHostLink } from "./host-link.ts";
+import type { Ipam } from "./ipam.ts";
 
 /**
- * Content when anything is gone already. It goes by the alias on the link, so it needs neither the pod's namespace nor
- * sync, and never touches the link of a newer sandbox of the same pod.
+ * Content when anything is gone already. It goes by what is written on the link and in the endpoint, so it needs neither
+ * the pod's namespace nor sync, and never touches the link of a newer sandbox of the same pod.
  *
  * The address comes last, and not at all while a link stays: it may be given again as soon as it is free, and by then
  * nothing must lead to the old pod. A runtime that is told of a failure calls again.
  */
-export async function del(attachment: Attachment, host: Host): Promise<void> {
+export async function del(attachment: Attachment, ipam: Ipam, host: Host): Promise<void> {
+  const { endpoints, guard, step } = host;
+  const endpoint = await endpoints.read(attachment);
   for (const link of await hostLinksOf(host, attachment)) {
-    await removeHostLink(host.netlink, link);
+    await removeHostLink(host, link);
   }
-  await host.leases.release(attachment);
+  if (endpoint?.attached) {
+    const { index } = endpoint.attached.hostLink;
+    await step("make the guard forget a link that was gone", () => guard?.forget(index));
+  } else {
+    await forgetGoneLinks(host);
+  }
+  await step("release the addresses", () => ipam.release(attachment));
+  await step("forget the endpoint", () => endpoints.remove(attachment));
+}
+
+/** Where nobody knows which link a container had, the guard may remember one that went with the container. */
+export async function forgetGoneLinks({ guard, netlink, step }: Host): Promise<void> {
+  const known = guard?.linkIndexes() ?? []; // first: a link that comes later is not mistaken for one that is gone
+  const present = new Set((await netlink.links()).map(({ index }) => index));
+  for (const index of known.filter((each) => !present.has(each))) {
+    await step("make the guard forget a link that is gone", () => guard?.forget(index));
+  }
 }

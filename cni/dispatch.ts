@@ -2,22 +2,30 @@
 import {
   type AttachmentCall,
   type CniCall,
-  CniCode,
   CniError,
   convertResult,
   type Environment,
+  type NetworkCall,
   newestVersion,
+  parseArguments,
   parseEnvironment,
+  requireVersionFor,
+  validAttachments,
 } from "@containernetworking/cni-types-ts";
-import { namedAttachment, plainAttachment } from "./attachment.ts";
-import { parseConfiguration } from "./config.ts";
+import { knownArguments, namedAttachment, plainAttachment } from "./attachment.ts";
+import { type PluginConfiguration, parseConfiguration } from "./config.ts";
 import type { Host } from "./host.ts";
+import type { Ipam } from "./ipam.ts";
+import { openLog } from "./log.ts";
 import { version } from "./version.ts";
+import { wishesOf } from "./wishes.ts";
 
 export interface CniRequest {
   readonly environment: Environment;
   /** What the runtime wrote to standard input. It can hold tokens: never logged. */
   readonly configuration: string;
+  /** Ends the work, and an ADD takes back what it made; its reason is the error that is answered. */
+  readonly signal: AbortSignal;
 }
 
 export interface CniResponse {
@@ -26,10 +34,13 @@ export interface CniResponse {
   readonly output: string;
 }
 
+/** Changes the node that the verbs act on: tests end the process between its steps. */
+export type WrapHost = (host: Host) => Host;
+
 /** Never throws: a failure is an answer too. */
-export async function dispatch(request: CniRequest, log: Host["log"]): Promise<CniResponse> {
+export async function dispatch(request: CniRequest, wrapHost: WrapHost = (host) => host): Promise<CniResponse> {
   try {
-    const answer = await run(parseEnvironment(request.environment), request.configuration, log);
+    const answer = await run(parseEnvironment(request.environment), request, wrapHost);
     return { exitCode: 0, output: answer === undefined ? "" : JSON.stringify(answer) };
   } catch (error) {
     const result = CniError.from(error).toResult(callerVersion(request.configuration));
@@ -37,45 +48,104 @@ export async function dispatch(request: CniRequest, log: Host["log"]): Promise<C
   }
 }
 
-async function run(call: CniCall, configuration: string, log: Host["log"]): Promise<object | undefined> {
+async function run(call: CniCall, request: CniRequest, wrapHost: WrapHost): Promise<object | undefined> {
+  if (call.command === "VERSION") {
+    return version(callerVersion(request.configuration));
+  }
+  const config = parseConfiguration(request.configuration);
+  requireVersionFor(call.command, config.cniVersion);
+  // Loaded only now: reading netlink's tables takes as long as the rest of a start, and VERSION does not need them.
+  const [{ openHost, closeHost }, { ipamOf }] = await Promise.all([import("./host.ts"), import("./ipam.ts")]);
+  const log = openLog(config.log);
+  const host = wrapHost(openHost(config, log));
+  const ipam = ipamOf(config, host.leases, { ...request, path: call.path });
+  const began = performance.now();
+  try {
+    const answer = await runVerb({ call, config, ipam, signal: request.signal }, host);
+    log.info({ ...subject(call, config), ms: Math.round(performance.now() - began) }, `${call.command} done`);
+    return answer;
+  } catch (error) {
+    const { code, message, details } = CniError.from(error);
+    log.error({ ...subject(call, config), code, details }, message);
+    throw error;
+  } finally {
+    closeHost(host);
+    await log.flush();
+  }
+}
+
+interface Verb<Call extends CniCall> {
+  readonly call: Call;
+  readonly config: PluginConfiguration;
+  readonly ipam: Ipam;
+  readonly signal: AbortSignal;
+}
+
+async function runVerb({ call, ...verb }: Verb<AttachmentCall | NetworkCall>, host: Host): Promise<object | undefined> {
   switch (call.command) {
     case "ADD":
-      return runAdd(call, configuration, log);
+    case "CHECK":
     case "DEL":
-      return runDel(call, configuration, log);
-    case "VERSION":
-      return version(callerVersion(configuration));
-    default:
-      throw new CniError(
-        CniCode.InvalidEnvironment,
-        `Cannot use CNI_COMMAND: "${call.command}", allowed are ADD, DEL, VERSION`,
-      );
+      return runLocked({ call, ...verb }, host);
+    case "GC": {
+      const { config, ipam, signal } = verb;
+      const { gc } = await import("./gc.ts");
+      await gc({ network: config.name, valid: validAttachments(config), ipam, signal }, host);
+      return undefined;
+    }
+    case "STATUS": {
+      const { status } = await import("./status.ts");
+      await status(verb.ipam, host);
+      return undefined;
+    }
   }
 }
 
-async function runAdd(call: AttachmentCall, configuration: string, log: Host["log"]): Promise<object> {
-  const config = parseConfiguration(configuration);
-  const attachment = namedAttachment(call, config.name);
-  // Loaded only now: reading netlink's tables takes as long as the rest of a start, and VERSION does not need them.
-  const [{ add }, { openHost }] = await Promise.all([import("./add.ts"), import("./host.ts")]);
-  const host = openHost(config, log);
+async function runLocked(
+  { call, config, ipam, signal }: Verb<AttachmentCall>,
+  host: Host,
+): Promise<object | undefined> {
+  const { lockContainer } = await import("./container-lock.ts");
+  const lock = await lockContainer(config.runDir, call.containerId, signal);
   try {
-    const result = await add({ attachment, networkNamespace: call.networkNamespace, config }, host);
-    return convertResult(result, config.cniVersion);
+    return await runAttachmentVerb({ call, config, ipam, signal }, host);
   } finally {
-    host.netlink.close();
+    await lock.release();
   }
 }
 
-async function runDel(call: AttachmentCall, configuration: string, log: Host["log"]): Promise<undefined> {
-  const config = parseConfiguration(configuration);
-  const [{ del }, { openHost }] = await Promise.all([import("./del.ts"), import("./host.ts")]);
-  const host = openHost(config, log);
-  try {
-    await del(plainAttachment(call, config.name), host);
-  } finally {
-    host.netlink.close();
+async function runAttachmentVerb(
+  { call, config, ipam, signal }: Verb<AttachmentCall>,
+  host: Host,
+): Promise<object | undefined> {
+  const { networkNamespace } = call;
+  switch (call.command) {
+    case "ADD": {
+      const attachment = namedAttachment(call, config.name);
+      const wishes = wishesOf(config, parseArguments(call.arguments, knownArguments));
+      const { add } = await import("./add.ts");
+      const request = { attachment, networkNamespace, config, ipam, wishes, signal };
+      return convertResult(await add(request, host), config.cniVersion);
+    }
+    case "CHECK": {
+      const attachment = namedAttachment(call, config.name);
+      const { check } = await import("./check.ts");
+      await check({ attachment, networkNamespace, config, ipam }, host);
+      return undefined;
+    }
+    case "DEL": {
+      const attachment = plainAttachment(call, config.name);
+      const { del } = await import("./del.ts");
+      await del(attachment, ipam, host);
+      return undefined;
+    }
   }
+}
+
+function subject(call: AttachmentCall | NetworkCall, { name: network }: PluginConfiguration): object {
+  return "containerId" in call
+    ? { network, containerId: call.containerId, interfaceName: call.interfaceName }
+    : { network };
 }
 
 /** The version to answer in, also when the configuration cannot be used. */

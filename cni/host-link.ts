@@ -1,122 +1,173 @@
 /** The host's end of a pod's veth pair, and the route to the pod through it. */
 import { existsSync } from "node:fs";
 import { CniCode, CniError } from "@containernetworking/cni-types-ts";
-import { ensureSysctl } from "../src/linux/sysctl.ts";
 import type { Link } from "../src/netlink/link.ts";
-import { mainTable, ownProtocol } from "../src/netlink/route.ts";
+import { mainTable, ownProtocol, type Route } from "../src/netlink/route.ts";
 import { NetlinkError } from "../src/netlink/socket.ts";
-import { type Attachment, hostLinkName, linkAlias, ownerOfAlias } from "./attachment.ts";
+import { type Attachment, linkAlias, ownerOfAlias, unsignedLinkName } from "./attachment.ts";
 import type { Host } from "./host.ts";
 
 /** The same on every host link: pods keep their neighbour entry when they meet another link. */
 export const hostMac = "ee:ee:ee:ee:ee:ee";
 
+interface Pair {
+  readonly mtu: number;
+  /** Of the end in the pod; without it the kernel makes one up. */
+  readonly podMac: string | undefined;
+  readonly podNamespaceFd: number;
+}
+
 /**
- * Removes what an earlier sandbox of the same pod left under the name that this attachment needs.
- *
- * @throws CniError with `Conflict`, naming the owner, when the link is not a leftover
+ * Makes the pair, its other end in the pod's namespace under the pod's name, and signs the host's end. Both ends are
+ * still down.
  */
-export async function removeStaleHostLink({ netlink }: Host, attachment: Attachment): Promise<void> {
-  const name = hostLinkName(attachment);
+export async function createPair({ netlink, step }: Host, attachment: Attachment, pair: Pair): Promise<Link> {
+  const { mtu, podMac, podNamespaceFd: namespaceFd } = pair;
+  const name = unsignedLinkName(attachment);
+  const peer = { name: attachment.interfaceName, mtu, namespaceFd, ...(podMac === undefined ? {} : { mac: podMac }) };
+  await step("create the pair", () => netlink.createVeth({ name, mac: hostMac, mtu, peer }));
   const link = await netlink.linkByName(name);
+  if (link === undefined) {
+    throw new Error(`Cannot use the link "${name}": it is gone`);
+  }
+  const alias = linkAlias(attachment);
+  await step("sign the host link", () => netlink.setLink(link.index, { alias }));
+  return { ...link, alias };
+}
+
+/** Gives the host's end, still down, its name, and makes the host route and answer for what the pod sends there. */
+export async function configureHostLink(host: Host, link: Link, name: string): Promise<Link> {
+  const { step, setSysctl } = host;
+  await takeName(host, link, name);
+  for (const [key, value] of hostLinkSettings(name)) {
+    await step(`set ${key}`, () => setSysctl(key, value));
+  }
+  return { ...link, name };
+}
+
+/** Settings below /proc/sys/net of a host link, as far as this kernel has them. */
+export function hostLinkSettings(name: string): [key: string, value: number][] {
+  const settings: [string, number][] = [
+    [`ipv4/conf/${name}/proxy_arp`, 1],
+    [`ipv4/neigh/${name}/proxy_delay`, 0], // otherwise each answer waits up to 0.8 s
+    [`ipv4/conf/${name}/forwarding`, 1],
+    [`ipv6/conf/${name}/accept_ra`, 0], // a pod must not give the host a route
+  ];
+  // All of IPv6 is missing where the kernel was started without it.
+  return settings.filter(([key]) => existsSync(`/proc/sys/net/${key}`));
+}
+
+/** Takes the name over from an earlier sandbox of the same pod. @throws CniError with `Conflict` when the link is not one */
+async function takeName(host: Host, link: Link, name: string): Promise<void> {
+  const rename = () => host.step("name the host link", () => host.netlink.setLink(link.index, { name }));
+  try {
+    await rename();
+  } catch (error) {
+    if (!isCode(error, "EEXIST")) {
+      throw error;
+    }
+    await removeStaleHostLink(host, name);
+    await rename();
+  }
+}
+
+/**
+ * Removes what an earlier sandbox of the same pod, or an earlier ADD, left under a name that stands for exactly them.
+ *
+ * @throws CniError with `Conflict` when the link is not one of ours
+ */
+export async function removeStaleHostLink(host: Host, name: string): Promise<void> {
+  const link = await host.netlink.linkByName(name);
   if (link === undefined) {
     return;
   }
-  const owner = ownerOfAlias(link.alias);
-  if (owner === undefined && !isHalfMade(link)) {
+  if (ownerOfAlias(link.alias) === undefined) {
     const alias = link.alias === undefined ? "no alias" : `the alias "${link.alias}"`;
     throw conflict(`Cannot create the link "${name}": one with ${alias} exists, allowed is one that this plugin made`);
   }
-  if (owner?.containerId === attachment.containerId && owner.interfaceName !== attachment.interfaceName) {
-    throw conflict(
-      `Cannot create the link "${name}": it belongs to "${owner.interfaceName}" of the same container, allowed is one interface a pod`,
-    );
-  }
-  await removeHostLink(netlink, link);
+  await removeHostLink(host, link);
 }
 
-/** Makes the pair, its other end in the pod's namespace under the pod's name. Both ends are still down. */
-export async function createPair(
-  { netlink }: Host,
-  attachment: Attachment,
-  namespaceFd: number,
-  mtu: number,
+/** The route to a pod's address. */
+export function hostRoute(address: string, linkIndex: number): Route {
+  return {
+    destination: `${address}/32`,
+    linkIndex,
+    type: "unicast",
+    scope: "link",
+    protocol: ownProtocol,
+    table: mainTable,
+    metric: 0,
+    onlink: false,
+  };
+}
+
+/**
+ * @param isGone whether the owner of the link that has the route is gone, so that the route is taken over
+ * @throws CniError with `Conflict`, naming the link that the address leads to already
+ */
+export async function addHostRoute(
+  host: Host,
+  link: Link,
+  address: string,
+  isGone: (owner: LinkOwner) => Promise<boolean>,
 ): Promise<void> {
-  const peer = { name: attachment.interfaceName, mtu, namespaceFd };
-  await netlink.createVeth({ name: hostLinkName(attachment), mac: hostMac, mtu, peer });
-}
-
-/** Signs the host's end, makes the host route and answer for what the pod sends there, and brings it up. */
-export async function configureHostLink({ netlink }: Host, attachment: Attachment): Promise<Link> {
-  const name = hostLinkName(attachment);
-  const link = await netlink.linkByName(name);
-  if (link === undefined) {
-    throw new Error(`Cannot configure the link "${name}": it is gone`);
-  }
-  // The kernel takes an alias only for a link that exists, not with its creation.
-  await netlink.setLink(link.index, { alias: linkAlias(attachment) });
-  ensureSysctl(`ipv4/conf/${name}/proxy_arp`, 1);
-  ensureSysctl(`ipv4/neigh/${name}/proxy_delay`, 0); // otherwise each answer waits up to 0.8 s
-  ensureSysctl(`ipv4/conf/${name}/forwarding`, 1);
-  // All of it is missing where the kernel was started without IPv6.
-  if (existsSync(`/proc/sys/net/ipv6/conf/${name}`)) {
-    ensureSysctl(`ipv6/conf/${name}/accept_ra`, 0); // a pod must not give the host a route
-  }
-  await netlink.setLink(link.index, { up: true });
-  return link;
-}
-
-/** @throws CniError with `Conflict`, naming the link that the address leads to already */
-export async function addHostRoute({ netlink }: Host, link: Link, address: string): Promise<void> {
-  const destination = `${address}/32`;
+  const route = hostRoute(address, link.index);
+  const addRoute = () => host.step(`add the route to ${address}`, () => host.netlink.addRoute(route));
   try {
-    await netlink.addRoute({
-      destination,
-      linkIndex: link.index,
-      type: "unicast",
-      scope: "link",
-      protocol: ownProtocol,
-      table: mainTable,
-      metric: 0,
-      onlink: false,
-    });
+    await addRoute();
   } catch (error) {
-    if (!(error instanceof NetlinkError && error.code === "EEXIST")) {
+    if (!isCode(error, "EEXIST")) {
       throw error;
     }
-    const routes = await netlink.routes();
-    const other = routes.find((route) => route.destination === destination && route.table === mainTable);
-    if (other?.linkIndex !== link.index) {
-      const holder = (await netlink.links()).find(({ index }) => index === other?.linkIndex);
-      const owner = ownerOfAlias(holder?.alias);
+    const holder = await holderOfRoute(host, route);
+    const owner = ownerOfAlias(holder?.alias);
+    if (holder === undefined || owner === undefined || !(await isGone(owner))) {
       const whose = owner ? ` of the container "${owner.containerId}"` : "";
       throw conflict(
-        `Cannot add the route ${destination} to "${link.name}": it leads to "${holder?.name ?? "nowhere"}"${whose} already, allowed is one link an address`,
+        `Cannot add the route ${route.destination} to "${link.name}": it leads to "${holder?.name ?? "nowhere"}"${whose} already, allowed is one link an address`,
       );
     }
+    await removeHostLink(host, holder);
+    await addRoute();
   }
 }
 
-/** @returns the links that belong to the attachment, under whatever name */
+export type LinkOwner = NonNullable<ReturnType<typeof ownerOfAlias>>;
+
+async function holderOfRoute({ netlink }: Host, { destination, table }: Route): Promise<Link | undefined> {
+  const routes = await netlink.routes();
+  const other = routes.find((route) => route.destination === destination && route.table === table);
+  return (await netlink.links()).find(({ index }) => index === other?.linkIndex);
+}
+
+/** @returns the links that belong to the attachment, under whatever name, also one that is not signed yet */
 export async function hostLinksOf({ netlink }: Host, attachment: Attachment): Promise<Link[]> {
   const alias = linkAlias(attachment);
-  return (await netlink.links()).filter((link) => link.alias === alias);
+  const unsigned = unsignedLinkName(attachment);
+  return (await netlink.links()).filter((link) => link.alias === alias || link.name === unsigned);
 }
 
-/** Removes both ends, and with them the kernel removes their addresses and routes. Content when it is gone already. */
-export async function removeHostLink(netlink: Host["netlink"], { index }: Link): Promise<void> {
-  try {
-    await netlink.removeLink(index);
-  } catch (error) {
-    if (!(error instanceof NetlinkError && error.code === "ENODEV")) {
-      throw error;
+/**
+ * Removes both ends, and with them the kernel removes their addresses and routes. Content when it is gone already. What
+ * the pod sends is stopped first, and the guard forgets the link last: at no time is it there unguarded.
+ */
+export async function removeHostLink({ netlink, guard, step }: Host, { index }: Pick<Link, "index">): Promise<void> {
+  await step("silence the pod", () => guard?.silence(index));
+  await step("remove the link", async () => {
+    try {
+      await netlink.removeLink(index);
+    } catch (error) {
+      if (!isCode(error, "ENODEV")) {
+        throw error;
+      }
     }
-  }
+  });
+  await step("make the guard forget the link", () => guard?.forget(index));
 }
 
-/** An ADD that was killed between creating and signing its link leaves one that was never up. */
-function isHalfMade({ kind, mac, alias, up }: Link): boolean {
-  return kind === "veth" && mac === hostMac && alias === undefined && !up;
+function isCode(error: unknown, code: string): boolean {
+  return error instanceof NetlinkError && error.code === code;
 }
 
 function conflict(message: string): CniError {

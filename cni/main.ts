@@ -1,8 +1,28 @@
 /** The CNI plugin as a process: called by a container runtime, which reads one JSON object from standard output. */
 import { text } from "node:stream/consumers";
-import { dispatch } from "./dispatch.ts";
+import { CniCode, CniError } from "@containernetworking/cni-types-ts";
+import { type CniRequest, dispatch } from "./dispatch.ts";
 
-const request = { environment: process.env, configuration: await text(process.stdin) };
-const { exitCode, output } = await dispatch(request, (sentence) => process.stderr.write(`${sentence}\n`));
-process.stdout.write(output === "" ? "" : `${output}\n`);
-process.exitCode = exitCode;
+const { CNI_COMMAND: command = "" } = process.env;
+const ending = new AbortController();
+for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
+  process.on(signal, () => {
+    ending.abort(new CniError(CniCode.TryAgainLater, `Cannot finish ${command}: stopped by ${signal}`));
+  });
+}
+
+const configuration = await text(process.stdin);
+const request: CniRequest = { environment: process.env, configuration, signal: ending.signal };
+const { exitCode, output } = await dispatch(request);
+const isHeard = await print(output);
+if (!isHeard && command === "ADD" && exitCode === 0) {
+  // Nobody knows of the interface, so nobody would ever remove it.
+  await dispatch({ ...request, environment: { ...process.env, CNI_COMMAND: "DEL" } });
+}
+process.exitCode = isHeard ? exitCode : 1;
+
+/** @returns whether somebody read it, as far as a pipe can tell */
+async function print(line: string): Promise<boolean> {
+  process.stdout.on("error", () => {}); // the callback gets it too
+  return line === "" || new Promise((resolve) => process.stdout.write(`${line}\n`, (error) => resolve(!error)));
+}

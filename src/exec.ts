@@ -12,6 +12,10 @@ export interface Command {
   readonly okExitCodes?: readonly number[];
   readonly timeoutMs?: number;
   readonly env?: Readonly<Record<string, string>>;
+  /** The program sees only `env`, nothing of our own environment. */
+  readonly onlyEnv?: boolean;
+  /** Ends the program when it aborts. */
+  readonly signal?: AbortSignal;
   readonly cwd?: string;
   /** Output goes straight to our own standard output and error and is not collected. */
   readonly inheritOutput?: boolean;
@@ -44,17 +48,31 @@ export function run(command: Command): Promise<Output> {
 
 /** Starts a program in the C locale and leaves it running. */
 export function start(command: Command): Process {
-  const { file, args, input, timeoutMs, env, cwd, inheritOutput = false, onOutput, killSignal } = command;
+  const {
+    file,
+    args,
+    input,
+    timeoutMs,
+    env,
+    cwd,
+    inheritOutput = false,
+    onOutput,
+    killSignal,
+    onlyEnv = false,
+    signal,
+  } = command;
   const output = inheritOutput ? "inherit" : "pipe";
   const subprocess = execa(file, args, {
     reject: false,
     env: { LC_ALL: "C", ...env },
+    extendEnv: !onlyEnv,
     stdout: output,
     stderr: output,
     ...(input === undefined ? { stdin: "ignore" as const } : { input }),
     ...(timeoutMs === undefined ? {} : { timeout: timeoutMs }),
     ...(cwd === undefined ? {} : { cwd }),
     ...(killSignal === undefined ? {} : { killSignal }),
+    ...(signal === undefined ? {} : { cancelSignal: signal }),
   });
   for (const stream of [subprocess.stdout, subprocess.stderr]) {
     // A piece may end inside a character.

@@ -1,23 +1,17 @@
 /** Leases on the node's own disk: one file an address, `<directory>/10-100-15-128-26/10.100.15.130`. */
-import { randomUUID } from "node:crypto";
-import { link, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { link, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { isIPv4 } from "node:net";
 import { basename, join } from "node:path";
 import { CniCode, CniError } from "@containernetworking/cni-types-ts";
 import { z } from "zod";
 import { writeSynced } from "../atomic-file.ts";
-import type { Lease, LeaseStore } from "./lease-store.ts";
+import { type Lease, type LeaseOwner, type LeaseStore, leaseOwner } from "./lease-store.ts";
 
 const leaseFile = z.object({
   address: z.ipv4(),
   block: z.cidrv4(),
-  owner: z.object({
-    network: z.string(),
-    containerId: z.string(),
-    interfaceName: z.string(),
-    pod: z.string().exactOptional(),
-    namespace: z.string().exactOptional(),
-  }),
+  owner: leaseOwner,
   time: z.string(),
 });
 
@@ -46,8 +40,9 @@ export class DiskLeases implements LeaseStore {
     const directory = this.#blockDirectory(lease.block);
     try {
       await mkdir(directory, { recursive: true, mode: 0o700 });
-      await rememberLastGiven(directory, lease.address); // first: when this fails nothing is claimed yet
-      return await createWithContent(directory, lease.address, `${JSON.stringify(lease)}\n`);
+      // First: when this fails nothing is claimed yet. Only a hint where to look next, so it may be torn by a crash.
+      await writeFile(join(directory, lastGivenFile), lease.address, { mode: 0o600 });
+      return await createWithContent(directory, lease);
     } catch (error) {
       throw new CniError(CniCode.IoFailure, `Cannot write a lease in "${directory}": ${(error as Error).message}`, {
         cause: error,
@@ -57,6 +52,13 @@ export class DiskLeases implements LeaseStore {
 
   async remove({ block, address }: Lease): Promise<void> {
     await rm(join(this.#blockDirectory(block), address), { force: true });
+  }
+
+  async tidy(owner: LeaseOwner): Promise<void> {
+    for (const block of await entries(this.#directory)) {
+      const unfinished = join(this.#directory, block, unfinishedName(owner));
+      await rm(unfinished, { force: true }).catch((error) => noneWhen(["ENOTDIR"], error));
+    }
   }
 
   async lastGiven(block: string): Promise<string | undefined> {
@@ -69,11 +71,11 @@ export class DiskLeases implements LeaseStore {
 }
 
 /** link(2) gives the finished file its name and fails when the name is taken: the claim and its content are one step. */
-async function createWithContent(directory: string, name: string, content: string): Promise<boolean> {
-  const beside = join(directory, `.${randomUUID()}`);
+async function createWithContent(directory: string, lease: Lease): Promise<boolean> {
+  const beside = join(directory, unfinishedName(lease.owner));
   try {
-    await writeSynced(beside, content, 0o600);
-    await link(beside, join(directory, name));
+    await writeSynced(beside, `${JSON.stringify(lease)}\n`, 0o600);
+    await link(beside, join(directory, lease.address));
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "EEXIST") {
@@ -85,15 +87,10 @@ async function createWithContent(directory: string, name: string, content: strin
   }
 }
 
-/** Only a hint where to look next, so it needs no sync; whole by rename all the same. */
-async function rememberLastGiven(directory: string, address: string): Promise<void> {
-  const beside = join(directory, `.${randomUUID()}`);
-  try {
-    await writeFile(beside, address, { mode: 0o600 });
-    await rename(beside, join(directory, lastGivenFile));
-  } finally {
-    await rm(beside, { force: true });
-  }
+/** The same for every try of an owner, so that what a killed one left is overwritten or found. */
+function unfinishedName({ network, containerId, interfaceName }: LeaseOwner): string {
+  const key = createHash("sha256").update(`${network}/${containerId}/${interfaceName}`).digest("hex");
+  return `.new-${key.slice(0, 32)}`;
 }
 
 async function readBlock(directory: string): Promise<Lease[]> {

@@ -1,14 +1,17 @@
 /** Where leases are kept, as the policy in pool.ts sees it. */
+import { z } from "zod";
 
 /** Who has an address: one interface of one container in one network. */
-export interface LeaseOwner {
-  readonly network: string;
-  readonly containerId: string;
-  readonly interfaceName: string;
+export const leaseOwner = z.object({
+  network: z.string(),
+  containerId: z.string(),
+  interfaceName: z.string(),
   /** Name of the pod and its Kubernetes namespace, where the runtime gave them. */
-  readonly pod?: string;
-  readonly namespace?: string;
-}
+  pod: z.string().exactOptional(),
+  namespace: z.string().exactOptional(),
+});
+
+export type LeaseOwner = Readonly<z.infer<typeof leaseOwner>>;
 
 export interface Lease {
   readonly address: string;
@@ -24,10 +27,12 @@ export interface LeaseStore {
   list(): Promise<Lease[]>;
   /** The addresses of a block that cannot be given, also those whose lease cannot be read. */
   taken(block: string): Promise<ReadonlySet<string>>;
-  /** @returns false when the address is taken: of two processes that try at once, one gets true */
+  /** @returns false when the address is taken: of two processes that try at once, one gets true. One call an owner at a time. */
   create(lease: Lease): Promise<boolean>;
   /** Content when the lease is gone already. */
   remove(lease: Lease): Promise<void>;
+  /** Removes what a killed `create` for the owner left that is no lease. */
+  tidy(owner: LeaseOwner): Promise<void>;
   /** The address of the block that was given last, also when it is free again. */
   lastGiven(block: string): Promise<string | undefined>;
 }

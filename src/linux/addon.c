@@ -1,6 +1,7 @@
 // The system calls that Node.js lacks. Unless it says otherwise each returns 0 or the errno value; the TypeScript beside
 // names it.
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <node_api.h>
@@ -37,6 +38,23 @@ static napi_value set_network_namespace(napi_env env, napi_callback_info info)
 static napi_value lock_exclusively(napi_env env, napi_callback_info info)
 {
 	return errno_or_zero(env, flock(argument_fd(env, info), LOCK_EX | LOCK_NB));
+}
+
+// F_OFD_SETLK of fcntl(2), one byte at an offset: like flock(2) the lock belongs to the open file.
+static napi_value lock_byte(napi_env env, napi_callback_info info)
+{
+	napi_value arguments[2];
+	size_t count = 2;
+	int32_t fd = -1;
+	int64_t offset = 0;
+
+	napi_get_cb_info(env, info, &count, arguments, NULL, NULL);
+	napi_get_value_int32(env, arguments[0], &fd);
+	napi_get_value_int64(env, arguments[1], &offset);
+
+	struct flock byte = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = offset, .l_len = 1 };
+
+	return errno_or_zero(env, fcntl(fd, F_OFD_SETLK, &byte));
 }
 
 static napi_value mount_bpffs(napi_env env, napi_callback_info info)
@@ -88,6 +106,7 @@ NAPI_MODULE_INIT()
 	const napi_property_descriptor functions[] = {
 		{ "setNetworkNamespace", NULL, set_network_namespace, NULL, NULL, NULL, napi_enumerable, NULL },
 		{ "lockExclusively", NULL, lock_exclusively, NULL, NULL, NULL, napi_enumerable, NULL },
+		{ "lockByte", NULL, lock_byte, NULL, NULL, NULL, napi_enumerable, NULL },
 		{ "mountBpffs", NULL, mount_bpffs, NULL, NULL, NULL, napi_enumerable, NULL },
 		{ "netlinkPort", NULL, netlink_port, NULL, NULL, NULL, napi_enumerable, NULL },
 		{ "ignoreOverrun", NULL, ignore_overrun, NULL, NULL, NULL, napi_enumerable, NULL },

@@ -6,6 +6,7 @@ import { assetPath } from "../assets.ts";
 interface Addon {
   setNetworkNamespace(fd: number): number;
   lockExclusively(fd: number): number;
+  lockByte(fd: number, offset: number): number;
   mountBpffs(target: string): number;
   netlinkPort(fd: number): number;
   ignoreOverrun(fd: number): number;

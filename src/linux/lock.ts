@@ -1,39 +1,59 @@
-/** A lock on a file that one process at a time can hold; it is free again when that process ends, however it ends. */
+/** Locks that one holder at a time can have; they are free again when that process ends, however it ends. */
+import { createHash } from "node:crypto";
 import { open } from "node:fs/promises";
+import { setTimeout } from "node:timers/promises";
 import { addon, systemError } from "./addon.ts";
 
 export interface Lock {
   release(): Promise<void>;
 }
 
-/** @returns the lock, or `undefined` when another process holds it */
-export async function tryLock(path: string): Promise<Lock | undefined> {
-  const handle = await open(path, "a", 0o600);
-  let isLocked = false;
-  try {
-    isLocked = tryLockDescriptor(handle.fd, path);
-  } finally {
-    if (!isLocked) {
-      await handle.close();
-    }
-  }
-  return isLocked ? { release: () => handle.close() } : undefined;
+/** @returns the lock on the whole file, or `undefined` when somebody else holds it, also this process */
+export function tryLock(path: string): Promise<Lock | undefined> {
+  return lockOpened(path, (fd) => addon.lockExclusively(fd));
 }
 
 /**
- * Locks what is open already, until it is closed.
- *
- * @param name for the error
- * @returns false when somebody else holds the lock, also this process by another descriptor
+ * @param path one file holds the locks of any number of names, so that none leaves a file behind
+ * @returns the lock on the name, or `undefined` when somebody else holds it, also this process
  */
-export function tryLockDescriptor(fd: number, name: string): boolean {
-  const errno = addon.lockExclusively(fd);
-  if (errno === 0) {
-    return true;
+export function tryLockName(path: string, name: string): Promise<Lock | undefined> {
+  // 48 bits: two names share a byte, and then only wait for each other, once in 10^14.
+  const offset = createHash("sha256").update(name).digest().readUIntBE(0, 6);
+  return lockOpened(path, (fd) => addon.lockByte(fd, offset));
+}
+
+/** @returns `undefined` when the lock is not free within the time */
+export async function lockName(path: string, name: string, limits: LockLimits): Promise<Lock | undefined> {
+  const end = performance.now() + limits.timeoutMs;
+  for (;;) {
+    limits.signal.throwIfAborted();
+    const lock = await tryLockName(path, name);
+    if (lock !== undefined || performance.now() >= end) {
+      return lock;
+    }
+    await setTimeout(pollMs);
   }
-  const error = systemError(`lock "${name}"`, errno);
+}
+
+export interface LockLimits {
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** The kernel can wait for a lock itself, but would hold a thread of Node's pool for it. */
+const pollMs = 5;
+
+async function lockOpened(path: string, lock: (fd: number) => number): Promise<Lock | undefined> {
+  const handle = await open(path, "a", 0o600);
+  const errno = lock(handle.fd);
+  if (errno === 0) {
+    return { release: () => handle.close() };
+  }
+  await handle.close();
+  const error = systemError(`lock "${path}"`, errno);
   if (error.code === "EAGAIN") {
-    return false;
+    return undefined;
   }
   throw error;
 }

@@ -8,10 +8,14 @@ import { readFileSync, writeFileSync } from "node:fs";
  * @returns whether it was changed
  */
 export function ensureSysctl(key: string, value: number): boolean {
-  const path = `/proc/sys/net/${key}`;
-  if (readFileSync(path, "utf8").trim() === String(value)) {
+  if (readSysctl(key) === String(value)) {
     return false;
   }
-  writeFileSync(path, String(value));
+  writeFileSync(`/proc/sys/net/${key}`, String(value));
   return true;
+}
+
+/** @returns the value as the kernel writes it */
+export function readSysctl(key: string): string {
+  return readFileSync(`/proc/sys/net/${key}`, "utf8").trim();
 }

@@ -45,7 +45,7 @@ export interface VethPair {
   readonly mac: string;
   readonly mtu: number;
   /** The other end is made directly in the namespace behind this descriptor. */
-  readonly peer: { readonly name: string; readonly mtu: number; readonly namespaceFd: number };
+  readonly peer: LinkChange & { readonly name: string; readonly namespaceFd: number };
 }
 
 export const arphrdEther: number = LinkType.ETHER;
@@ -81,7 +81,7 @@ export function linkChange(index: number, change: LinkChange): StreamData {
 }
 
 export function vethPair(pair: VethPair): StreamData {
-  const peer = linkMessage({}, { ifname: pair.peer.name, mtu: pair.peer.mtu, netNsFd: pair.peer.namespaceFd });
+  const peer = linkMessage({}, { ...attributes(pair.peer), netNsFd: pair.peer.namespaceFd });
   const info = flatten(formatInfo({ kind: "veth", data: flatten((out) => out.push(vethInfoPeer, peer)) }));
   return linkMessage({}, { ...attributes(pair), linkinfo: info });
 }
@@ -129,6 +129,6 @@ function flatten(data: StreamData): Buffer {
   return Buffer.concat(stream.bufs);
 }
 
-function formatMac(bytes: Uint8Array): string {
+export function formatMac(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join(":");
 }

@@ -1,9 +1,9 @@
 /** The kernel's links, addresses, routes and neighbours in one network namespace. */
 import { FlagsNew } from "netlink/dist/constants.js";
-import { formatAddress, formatLink, formatRoute, MessageType } from "netlink/dist/rt/structs.js";
+import { formatAddress, formatLink, formatNeighbor, formatRoute, MessageType } from "netlink/dist/rt/structs.js";
 import { type Address, addressMessage, globalScope, ipv4Family, parseAddress } from "./address.ts";
 import { type Link, type LinkChange, linkChange, parseLink, plainLink, type VethPair, vethPair } from "./link.ts";
-import { type Neighbour, permanentNeighbour } from "./neighbour.ts";
+import { type Neighbour, parsePermanentNeighbour, permanentNeighbour } from "./neighbour.ts";
 import { describeRoute, parseRoute, type Route, routeMessage } from "./route.ts";
 import { NetlinkError, RtnetlinkSocket } from "./socket.ts";
 
@@ -101,6 +101,13 @@ export class Netlink {
 
   async removeRoute(route: Route): Promise<void> {
     await this.#socket.request(`remove the route ${describeRoute(route)}`, MessageType.DELROUTE, routeMessage(route));
+  }
+
+  /** @returns the permanent IPv4 neighbours of all links */
+  async neighbours(): Promise<Neighbour[]> {
+    const query = formatNeighbor({ family: ipv4Family });
+    const messages = await this.#socket.dump("list the neighbours", MessageType.GETNEIGH, query);
+    return messages.map(parsePermanentNeighbour).filter((neighbour) => neighbour !== undefined);
   }
 
   async setNeighbour(neighbour: Neighbour): Promise<void> {

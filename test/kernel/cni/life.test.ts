@@ -173,6 +173,6 @@ test("VERSION lists what the plugin speaks, without any other variable", async (
   expect(exitCode).toBe(0);
   expect(JSON.parse(stdout)).toEqual({
     cniVersion: "1.0.0",
-    supportedVersions: ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"],
+    supportedVersions: ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"],
   });
 });

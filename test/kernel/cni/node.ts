@@ -2,19 +2,49 @@
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { run } from "../../../src/exec.ts";
+import { type Process, run, start } from "../../../src/exec.ts";
+import { loadGuards } from "../../../src/guard/load.ts";
+import { guardPinDirectory } from "../../../src/guard/pins.ts";
+import { WorkloadGuard } from "../../../src/guard/workload-guard.ts";
 import { type NodeState, writeNodeState } from "../../../src/node-state.ts";
+import { EndpointStore } from "../../../src/workload/endpoint-store.ts";
 
 const plugin = join(import.meta.dirname, "../../../cni/main.ts");
 
 export interface Call {
-  readonly containerId: string;
+  readonly containerId?: string;
   readonly netns?: string;
   readonly interfaceName?: string;
   readonly args?: string;
   /** Fields on top of the usual configuration. */
   readonly config?: object;
+  /** Variables on top of the usual ones. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** The program to call in the plugin's place. */
+  readonly program?: string;
 }
+
+/** Everything that the plugin can leave behind on a node. */
+export interface Remains {
+  readonly hostLinks: readonly string[];
+  /** Destinations of routes through host links. */
+  readonly routes: readonly string[];
+  readonly leases: readonly string[];
+  /** Files beside leases and endpoints that are neither. */
+  readonly strayFiles: readonly string[];
+  readonly endpoints: number;
+  /** Links that the workload guard knows of. */
+  readonly guarded: readonly number[];
+}
+
+export const nothing: Remains = {
+  hostLinks: [],
+  routes: [],
+  leases: [],
+  strayFiles: [],
+  endpoints: 0,
+  guarded: [],
+};
 
 export interface Answer {
   readonly exitCode: number;
@@ -34,6 +64,7 @@ export class TestNode {
   static async create(): Promise<TestNode> {
     const node = new TestNode(await mkdtemp(join(tmpdir(), `cni-node-${process.pid}-`)));
     await node.#addNamespace(node.namespace);
+    await node.loadGuard();
     return node;
   }
 
@@ -48,7 +79,23 @@ export class TestNode {
     for (const name of [...this.#namespaces]) {
       await this.removeNamespace(`/run/netns/${name}`);
     }
+    await run({ file: "umount", args: [join(this.runDir, "bpf")] });
     await rm(this.#directory, { recursive: true });
+  }
+
+  /** As sync does at its start. */
+  async loadGuard(): Promise<void> {
+    const guard = await loadGuards(this.runDir);
+    guard.close();
+  }
+
+  /** What any other process can see of the workload guard. Close it. */
+  openGuard(): WorkloadGuard {
+    const guard = WorkloadGuard.openPinned(guardPinDirectory(this.runDir));
+    if (guard === undefined) {
+      throw new Error(`Cannot open the workload guard: it is not pinned in "${this.runDir}"`);
+    }
+    return guard;
   }
 
   /** @returns the path of a new network namespace, as a runtime would make it for a container */
@@ -76,13 +123,19 @@ export class TestNode {
     });
   }
 
-  async call(
+  async call(command: string, call: Call): Promise<Answer> {
+    const { exitCode, stdout, stderr } = await this.start(command, call).ended;
+    return { exitCode, json: stdout === "" ? undefined : JSON.parse(stdout), stderr };
+  }
+
+  /** The process is the plugin itself. */
+  start(
     command: string,
-    { containerId, netns = "", interfaceName = "eth0", args, config }: Call,
-  ): Promise<Answer> {
-    const { exitCode, stdout, stderr } = await run({
+    { containerId = "", netns = "", interfaceName = "eth0", args, config, env, program }: Call,
+  ): Process {
+    return start({
       file: "nsenter",
-      args: [`--net=/run/netns/${this.namespace}`, process.execPath, plugin],
+      args: [`--net=/run/netns/${this.namespace}`, process.execPath, program ?? plugin],
       env: {
         CNI_COMMAND: command,
         CNI_CONTAINERID: containerId,
@@ -90,6 +143,7 @@ export class TestNode {
         CNI_IFNAME: interfaceName,
         CNI_PATH: "/opt/cni/bin",
         ...(args === undefined ? {} : { CNI_ARGS: args }),
+        ...env,
       },
       input: JSON.stringify({
         cniVersion: "1.1.0",
@@ -101,7 +155,6 @@ export class TestNode {
       }),
       okExitCodes: [1],
     });
-    return { exitCode, json: stdout === "" ? undefined : JSON.parse(stdout), stderr };
   }
 
   /** Runs ip(8) on the node and reads its answer. */
@@ -132,6 +185,26 @@ export class TestNode {
   async leases(): Promise<string[]> {
     const files = await readdir(this.stateDir, { recursive: true }).catch(() => []);
     return files.map((file) => file.split("/")[2] ?? "").filter((name) => name !== "" && !name.startsWith("."));
+  }
+
+  async remains(): Promise<Remains> {
+    using guard = this.openGuard();
+    const files = [this.stateDir, join(this.runDir, "endpoints")].map((path) =>
+      readdir(path, { recursive: true }).catch(() => []),
+    );
+    const hidden = (await Promise.all(files))
+      .flat()
+      .map((file) => basename(file))
+      .filter((name) => name.startsWith("."));
+    const routes: { readonly dst: string; readonly dev: string }[] = await this.ip("route", "show", "table", "main");
+    return {
+      hostLinks: await this.hostLinks(),
+      routes: routes.filter(({ dev }) => dev.startsWith("cali")).map(({ dst }) => dst),
+      leases: await this.leases(),
+      strayFiles: hidden.filter((name) => name !== ".last-given"),
+      endpoints: (await new EndpointStore(this.runDir).list()).length,
+      guarded: guard.linkIndexes(),
+    };
   }
 
   /** The disk is lost: nothing is known of any lease, and of the order in which they were given. */

@@ -76,29 +76,6 @@ test("a pod's new sandbox takes over the link name, and the old one's late DEL l
   expect(await node.leases()).toEqual(["10.100.15.130"]);
 });
 
-test("ADD heals what an ADD left that was killed before it signed its link", async () => {
-  const netns = await node.createPod();
-  await node.ip("link", "add", hostLink, "address", "ee:ee:ee:ee:ee:ee", "type", "veth", "peer", "eth0");
-  await node.ip("link", "set", "eth0", "netns", netns.slice("/run/netns/".length));
-  const { exitCode } = await node.call("ADD", { containerId: "c1", netns, args });
-  expect(exitCode).toBe(0);
-  expect(await node.ip("link", "show", hostLink)).toMatchObject([{ ifalias: "cni-ipip:c1/eth0" }]);
-});
-
-test("ADD refuses another interface of the same pod and keeps the first", async () => {
-  const netns = await node.createPod();
-  await node.call("ADD", { containerId: "c1", netns, args });
-  const { exitCode, json } = await node.call("ADD", { containerId: "c1", netns, args, interfaceName: "net1" });
-  expect(exitCode).toBe(1);
-  expect(json).toEqual({
-    cniVersion: "1.1.0",
-    code: 101,
-    msg: `Cannot create the link "${hostLink}": it belongs to "eth0" of the same container, allowed is one interface a pod`,
-  });
-  expect(await node.leases()).toEqual(["10.100.15.129"]);
-  expect(await node.hostLinks()).toEqual([hostLink]);
-});
-
 test.each([
   ["no alias", []],
   ['the alias "somebody else\'s"', ["alias", "somebody else's"]],

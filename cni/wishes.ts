@@ -1,0 +1,109 @@
+/**
+ * What a caller asks for one interface, from all the places where CNI's conventions put it: the capabilities "ips" and
+ * "mac" in `runtimeConfig`, `args.cni.ips`, and IP and MAC in CNI_ARGS.
+ */
+import { isIPv4 } from "node:net";
+import { type CniArguments, CniCode, CniError } from "@containernetworking/cni-types-ts";
+import { z } from "zod";
+
+export interface Wishes {
+  /** IPv4, without prefix length. */
+  readonly address?: string;
+  /** Lower case, with colons. */
+  readonly mac?: string;
+}
+
+const listOfTexts = z.array(z.string()).exactOptional().describe("a list of IPv4 addresses");
+const ranges = z.array(z.array(z.looseObject({ subnet: z.string() }))).exactOptional();
+
+/** The parts of the network configuration that a runtime fills in. */
+export const runtimeWishes = {
+  runtimeConfig: z
+    .looseObject({ ips: listOfTexts, mac: z.string().exactOptional(), ipRanges: ranges })
+    .exactOptional()
+    .describe('an object, its "ips" a list of texts, its "mac" a text, its "ipRanges" lists of {subnet}'),
+  args: z
+    .looseObject({ cni: z.looseObject({ ips: listOfTexts }).exactOptional() })
+    .exactOptional()
+    .describe('an object, its "cni.ips" a list of texts'),
+} as const;
+
+type RuntimeWishes = { [Field in keyof typeof runtimeWishes]?: z.infer<(typeof runtimeWishes)[Field]> };
+
+/** A value and the place that it was found in. */
+interface Wish {
+  readonly place: string;
+  readonly value: string;
+  /** The CniCode of an error about it. */
+  readonly code: number;
+}
+
+/** @throws CniError, naming place and value, when it cannot be given, or two places ask for different ones */
+export function wishesOf({ runtimeConfig, args }: RuntimeWishes, { IP, MAC }: CniArguments): Wishes {
+  const subnets = (runtimeConfig?.ipRanges ?? []).flat().map(({ subnet }) => subnet);
+  for (const wish of configured('"runtimeConfig.ipRanges"', subnets).filter(({ value }) => value.includes(":"))) {
+    throw refuse(wish, "an IPv4 range, the network has no IPv6");
+  }
+  const addresses = [
+    ...configured('"runtimeConfig.ips"', runtimeConfig?.ips),
+    ...configured('"args.cni.ips"', args?.cni?.ips),
+    ...argument("IP", IP),
+  ].map(asAddress);
+  const macs = [
+    ...configured('"runtimeConfig.mac"', runtimeConfig?.mac === undefined ? [] : [runtimeConfig.mac]),
+    ...argument("MAC", MAC),
+  ].map(asMac);
+  const address = theOnly(addresses, "one address an interface");
+  const mac = theOnly(macs, "one MAC an interface");
+  return { ...(address === undefined ? {} : { address }), ...(mac === undefined ? {} : { mac }) };
+}
+
+function configured(place: string, values: readonly string[] = []): Wish[] {
+  return values.map((value) => ({ place: `field ${place}`, value, code: CniCode.InvalidConfiguration }));
+}
+
+/** Several values stand in one argument with commas between. */
+function argument(name: string, text: string | undefined): Wish[] {
+  const values = text === undefined || text === "" ? [] : text.split(",");
+  return values.map((value) => ({ place: `argument "${name}" of CNI_ARGS`, value, code: CniCode.InvalidEnvironment }));
+}
+
+function asAddress(wish: Wish): Wish {
+  const [, address = "", prefixLength] = /^([^/]*)(?:\/(.*))?$/.exec(wish.value) ?? [];
+  const isPrefixLength =
+    prefixLength === undefined || (/^(0|[1-9][0-9]?)$/.test(prefixLength) && Number(prefixLength) <= 32);
+  if (!isIPv4(address) || !isPrefixLength) {
+    const isIpv6 = wish.value.includes(":");
+    throw refuse(
+      wish,
+      `an IPv4 address such as "10.1.2.3" or "10.1.2.3/24"${isIpv6 ? ", the network has no IPv6" : ""}`,
+    );
+  }
+  return { ...wish, value: address };
+}
+
+/** IEEE 802: the lowest bit of the first octet marks a group, which no interface can have as its own. */
+function asMac(wish: Wish): Wish {
+  const mac = wish.value.toLowerCase();
+  const isMac = /^([0-9a-f]{2}:){5}[0-9a-f]{2}$/.test(mac);
+  if (!isMac || Number.parseInt(mac.slice(0, 2), 16) % 2 === 1 || mac === "00:00:00:00:00:00") {
+    throw refuse(wish, 'a unicast MAC such as "02:42:ac:11:00:02"');
+  }
+  return { ...wish, value: mac };
+}
+
+function theOnly(wishes: readonly Wish[], allowed: string): string | undefined {
+  const [first, ...others] = wishes;
+  const other = others.find(({ value }) => value !== first?.value);
+  if (first && other) {
+    throw new CniError(
+      other.code,
+      `Cannot give what is asked for: ${first.place} is "${first.value}" and ${other.place} is "${other.value}", allowed is ${allowed}`,
+    );
+  }
+  return first?.value;
+}
+
+function refuse({ place, value, code }: Wish, allowed: string): CniError {
+  return new CniError(code, `Cannot give what is asked for: ${place} is "${value}", allowed is ${allowed}`);
+}

@@ -1,0 +1,64 @@
+/**
+ * The endpoints of this node, one small file each in the run directory, which a reboot empties like the kernel. An
+ * endpoint is written before anything of it is made and removed after everything of it is gone, so that whatever a
+ * killed ADD or DEL left can be found.
+ */
+import { createHash } from "node:crypto";
+import { readdir, readFile, rm } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { writeAtomically } from "../atomic-file.ts";
+import type { LeaseOwner } from "../ipam/lease-store.ts";
+import { type WorkloadEndpoint, workloadEndpoint } from "./endpoint.ts";
+
+export class EndpointStore {
+  readonly #directory: string;
+
+  constructor(runDir: string) {
+    this.#directory = join(runDir, "endpoints");
+  }
+
+  /** What cannot be read as an endpoint is left out. */
+  async list(): Promise<WorkloadEndpoint[]> {
+    const names = (await readdir(this.#directory).catch(noneWhenMissing)) ?? [];
+    const files = names.filter((name) => !name.startsWith("."));
+    const endpoints = await Promise.all(files.map((name) => readEndpoint(join(this.#directory, name))));
+    return endpoints.filter((endpoint) => endpoint !== undefined);
+  }
+
+  read(owner: LeaseOwner): Promise<WorkloadEndpoint | undefined> {
+    return readEndpoint(this.#path(owner));
+  }
+
+  /** One writer an owner at a time. */
+  save(endpoint: WorkloadEndpoint): Promise<void> {
+    return writeAtomically(this.#path(endpoint.owner), JSON.stringify(endpoint));
+  }
+
+  /** Content when it is gone already. */
+  async remove(owner: LeaseOwner): Promise<void> {
+    const path = this.#path(owner);
+    await rm(join(dirname(path), `.${basename(path)}.new`), { force: true }); // of a writer that was killed
+    await rm(path, { force: true });
+  }
+
+  #path({ network, containerId, interfaceName }: LeaseOwner): string {
+    // A network's name can be longer than a file's, and no part of the key can hold a slash.
+    const key = createHash("sha256").update(`${network}/${containerId}/${interfaceName}`).digest("hex");
+    return join(this.#directory, key.slice(0, 32));
+  }
+}
+
+async function readEndpoint(path: string): Promise<WorkloadEndpoint | undefined> {
+  const text = await readFile(path, "utf8").catch(noneWhenMissing);
+  try {
+    return text === undefined ? undefined : workloadEndpoint.parse(JSON.parse(text));
+  } catch {
+    return undefined; // damaged: only a repeated ADD needs what it said, and that makes everything anew
+  }
+}
+
+function noneWhenMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== "ENOENT") {
+    throw error;
+  }
+}
