@@ -7,7 +7,7 @@ import type { Attached, WorkloadEndpoint } from "../src/workload/endpoint.ts";
 import { type Attachment, hostLinkName, unsignedLinkName } from "./attachment.ts";
 import type { PluginConfiguration } from "./config.ts";
 import { tryLockContainer } from "./container-lock.ts";
-import { del } from "./del.ts";
+import { del, forgetLinkOf } from "./del.ts";
 import { type Host, requireGuard, requireNodeState } from "./host.ts";
 import {
   addHostRoute,
@@ -85,6 +85,7 @@ async function unchanged(
   const { attached } = earlier ?? {};
   const isWhatIsAskedFor =
     attached !== undefined &&
+    earlier?.isEnding !== true &&
     attached.mtu === mtu &&
     attached.hostLink.name === hostLinkName(attachment) &&
     attached.addresses.includes(wishes.address ?? attached.addresses[0] ?? "") &&
@@ -154,6 +155,9 @@ async function removeEarlierLinks(host: Host, attachment: Attachment, earlier?: 
   const name = hostLinkName(attachment);
   for (const each of new Set([name, earlier?.attached?.hostLink.name ?? name])) {
     await removeStaleHostLink(host, each);
+  }
+  if (earlier) {
+    await forgetLinkOf(earlier, host);
   }
 }
 

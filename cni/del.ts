@@ -1,4 +1,5 @@
 /** DEL: takes back what ADD gave, bottom up. Whatever a killed ADD or DEL left of it, too. */
+import type { WorkloadEndpoint } from "../src/workload/endpoint.ts";
 import type { Attachment } from "./attachment.ts";
 import type { Host } from "./host.ts";
 import { hostLinksOf, removeHostLink } from "./host-link.ts";
@@ -12,19 +13,27 @@ import type { Ipam } from "./ipam.ts";
  * nothing must lead to the old pod. A runtime that is told of a failure calls again.
  */
 export async function del(attachment: Attachment, ipam: Ipam, host: Host): Promise<void> {
-  const { endpoints, guard, step } = host;
+  const { endpoints, step } = host;
   const endpoint = await endpoints.read(attachment);
+  if (endpoint) {
+    await step("begin the endpoint's end", () => endpoints.save({ ...endpoint, isEnding: true }));
+  }
   for (const link of await hostLinksOf(host, attachment)) {
     await removeHostLink(host, link);
   }
-  if (endpoint?.attached) {
-    const { index } = endpoint.attached.hostLink;
-    await step("make the guard forget a link that was gone", () => guard?.forget(index));
-  } else {
-    await forgetGoneLinks(host);
-  }
+  await forgetLinkOf(endpoint, host);
   await step("release the addresses", () => ipam.release(attachment));
   await step("forget the endpoint", () => endpoints.remove(attachment));
+}
+
+/** The link may have gone without us, with the container's namespace or before a DEL was killed. */
+export async function forgetLinkOf(endpoint: WorkloadEndpoint | undefined, host: Host): Promise<void> {
+  if (endpoint?.attached === undefined) {
+    await forgetGoneLinks(host);
+    return;
+  }
+  const { index } = endpoint.attached.hostLink;
+  await host.step("make the guard forget the endpoint's link", () => host.guard?.forget(index));
 }
 
 /** Where nobody knows which link a container had, the guard may remember one that went with the container. */

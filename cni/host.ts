@@ -27,11 +27,14 @@ export interface Host {
   readonly guard: WorkloadGuard | undefined;
   readonly runDir: string;
   readonly step: Step;
-  readonly log: Log;
+  readonly log: Pick<Log, "info" | "warn" | "error">;
 }
 
 /** The node whose network namespace the calling thread is in. Close it when done. */
-export function openHost({ runDir, stateDir }: Pick<PluginConfiguration, "runDir" | "stateDir">, log: Log): Host {
+export function openHost(
+  { runDir, stateDir }: Pick<PluginConfiguration, "runDir" | "stateDir">,
+  log: Host["log"],
+): Host {
   return {
     netlink: Netlink.open(),
     openNetlink: () => Netlink.open(),

@@ -60,7 +60,8 @@ export function ipamOf({ ipam }: PluginConfiguration, leases: Pool, delegation: 
   return type === ownIpam ? poolIpam(leases) : pluginIpam(type, delegation);
 }
 
-function poolIpam(leases: Pool): Ipam {
+/** The node's own pool. */
+export function poolIpam(leases: Pool): Ipam {
   return {
     type: ownIpam,
     async add(attachment, node, { wanted }) {

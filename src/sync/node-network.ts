@@ -19,11 +19,13 @@ import type { Conditions } from "./conditions.ts";
 import type { SyncConfig } from "./config.ts";
 import type { GuardKeeper } from "./guard-keeper.ts";
 import { type OwnNode, ownNode, tunnelMtu } from "./own-node.ts";
+import type { Workloads } from "./workloads.ts";
 
 export class NodeNetwork {
   readonly #config: Pick<SyncConfig, "nodeName" | "runDir">;
   readonly #netlink: Netlink;
   readonly #guard: GuardKeeper;
+  readonly #workloads: Workloads;
   readonly #conditions: Conditions;
   readonly #log: Logger;
   /** Kept when the datastore forgets this node: its pods still run. */
@@ -35,12 +37,14 @@ export class NodeNetwork {
     readonly config: Pick<SyncConfig, "nodeName" | "runDir">;
     readonly netlink: Netlink;
     readonly guard: GuardKeeper;
+    readonly workloads: Workloads;
     readonly conditions: Conditions;
     readonly log: Logger;
   }) {
     this.#config = options.config;
     this.#netlink = options.netlink;
     this.#guard = options.guard;
+    this.#workloads = options.workloads;
     this.#conditions = options.conditions;
     this.#log = options.log;
   }
@@ -75,6 +79,7 @@ export class NodeNetwork {
     const links = await this.#netlink.links();
     const addresses = await this.#netlink.addresses();
     const isGuarded = await this.#conditions.attempt("guard", () => this.#keepGuard(cluster, links, addresses));
+    await this.#conditions.attempt("workload-guard", () => this.#workloads.keepGuarded(links));
     const isKnown = this.#refreshOwnNode(cluster);
     if (!this.#own) {
       return;

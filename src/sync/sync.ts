@@ -13,6 +13,7 @@ import type { SyncConfig } from "./config.ts";
 import { GuardKeeper } from "./guard-keeper.ts";
 import { NodeNetwork } from "./node-network.ts";
 import { WorkLoop } from "./work-loop.ts";
+import { Workloads } from "./workloads.ts";
 
 export interface Sync {
   /** Ends the work; the data path and its check go on in the kernel. */
@@ -34,12 +35,14 @@ export async function startSync(config: SyncConfig, datastore: Datastore, log: L
   const conditions = new Conditions(log);
   const guard = await GuardKeeper.open({ runDir, how: guardConfig.attach, conditions, log });
   const netlink = Netlink.open();
-  const network = new NodeNetwork({ config, netlink, guard, conditions, log });
+  const workloads = new Workloads(runDir, log);
+  const network = new NodeNetwork({ config, netlink, guard, workloads, conditions, log });
   const cluster = new ClusterView();
   const loop = new WorkLoop(() => conditions.attempt("network", () => network.completeDeferredWork(cluster)));
   let isInSync = false;
   const schedule = () => isInSync && loop.schedule();
 
+  await conditions.attempt("workloads", () => workloads.heal());
   await network.watchBeforeSnapshot();
   const kernel = monitor((event) => network.matters(event) && schedule());
   await datastore.start({

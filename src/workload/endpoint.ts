@@ -41,8 +41,15 @@ export const workloadEndpoint = z.object({
   permissions,
   /** Absent while ADD is at work, and for ever when it was killed. */
   attached: attached.exactOptional(),
+  /** DEL has begun. */
+  isEnding: z.boolean().exactOptional(),
 });
 
 export type Permissions = z.infer<typeof permissions>;
 export type Attached = z.infer<typeof attached>;
 export type WorkloadEndpoint = z.infer<typeof workloadEndpoint>;
+
+/** Whether no ADD or DEL of it is at work, or was killed. */
+export function isFinished({ attached, isEnding }: WorkloadEndpoint): boolean {
+  return attached !== undefined && isEnding !== true;
+}

@@ -1,13 +1,15 @@
 /** A node for tests: a network namespace, state directories, pods' namespaces, and the plugin run as a runtime runs it. */
-import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
+import { assetPath } from "../../../src/assets.ts";
 import { type Process, run, start } from "../../../src/exec.ts";
 import { loadGuards } from "../../../src/guard/load.ts";
 import { guardPinDirectory } from "../../../src/guard/pins.ts";
 import { WorkloadGuard } from "../../../src/guard/workload-guard.ts";
 import { type NodeState, writeNodeState } from "../../../src/node-state.ts";
 import { EndpointStore } from "../../../src/workload/endpoint-store.ts";
+import { LabDatastore } from "../../lib/lab-datastore.ts";
 
 const plugin = join(import.meta.dirname, "../../../cni/main.ts");
 
@@ -155,6 +157,28 @@ export class TestNode {
       }),
       okExitCodes: [1],
     });
+  }
+
+  /** The node agent, of a cluster that has no document of this node. */
+  async startSync(): Promise<{ log: () => string; stop: () => Promise<void> }> {
+    const datastore = new LabDatastore(join(this.#directory, "cluster"));
+    await datastore.writeSettings({ externalNodeCidrs: [] });
+    const config = join(this.#directory, "sync.json");
+    const content = { nodeName: "node1", datastore: { kind: "file", path: datastore.path }, runDir: this.runDir };
+    await writeFile(config, JSON.stringify(content));
+    let log = "";
+    const sync = start({
+      file: "nsenter",
+      args: [`--net=/run/netns/${this.namespace}`, assetPath("cni-ipip"), "sync", "--config", config],
+      onOutput: (text) => {
+        log += text;
+      },
+    });
+    const stop = async () => {
+      sync.kill("SIGKILL");
+      await sync.ended.catch(() => undefined);
+    };
+    return { log: () => log, stop };
   }
 
   /** Runs ip(8) on the node and reads its answer. */
