@@ -7,6 +7,7 @@ import { type Process, run, start } from "../../../src/exec.ts";
 import { loadGuards } from "../../../src/guard/load.ts";
 import { guardPinDirectory } from "../../../src/guard/pins.ts";
 import { WorkloadGuard } from "../../../src/guard/workload-guard.ts";
+import { NetworkNamespace } from "../../../src/linux/namespace.ts";
 import { type NodeState, writeNodeState } from "../../../src/node-state.ts";
 import { EndpointStore } from "../../../src/workload/endpoint-store.ts";
 import { LabDatastore } from "../../lib/lab-datastore.ts";
@@ -62,10 +63,12 @@ export class TestNode {
   readonly #directory: string;
   #pods = 0;
   readonly #namespaces = new Set<string>();
+  #opened: NetworkNamespace | undefined;
 
   static async create(): Promise<TestNode> {
     const node = new TestNode(await mkdtemp(join(tmpdir(), `cni-node-${process.pid}-`)));
     await node.#addNamespace(node.namespace);
+    node.#opened = await NetworkNamespace.open(`/run/netns/${node.namespace}`);
     await node.loadGuard();
     return node;
   }
@@ -78,6 +81,7 @@ export class TestNode {
   }
 
   async remove(): Promise<void> {
+    await this.#opened?.close();
     for (const name of [...this.#namespaces]) {
       await this.removeNamespace(`/run/netns/${name}`);
     }
@@ -209,6 +213,21 @@ export class TestNode {
   async leases(): Promise<string[]> {
     const files = await readdir(this.stateDir, { recursive: true }).catch(() => []);
     return files.map((file) => file.split("/")[2] ?? "").filter((name) => name !== "" && !name.startsWith("."));
+  }
+
+  async damageEndpoints(): Promise<void> {
+    const directory = join(this.runDir, "endpoints");
+    for (const name of await readdir(directory)) {
+      await writeFile(join(directory, name), '{"version":1');
+    }
+  }
+
+  /** Runs a synchronous action in the node's network namespace. */
+  enter<Result>(action: () => Result): Result {
+    if (this.#opened === undefined) {
+      throw new Error("Cannot enter the node's namespace: it is not open");
+    }
+    return this.#opened.enter(action);
   }
 
   async remains(): Promise<Remains> {
