@@ -2,11 +2,22 @@
 import { z } from "zod";
 import { cniDns } from "./dns.ts";
 import { CniCode, CniError } from "./error.ts";
-import { describeIssue } from "./issue.ts";
+import { check } from "./issue.ts";
+import { show } from "./show.ts";
 import { isSupportedVersion, oldestVersion, supportedVersions } from "./version.ts";
 
 /** A file name, which a runtime looks for in the directories of CNI_PATH. */
-const pluginName = z.string().regex(/^(?!\.{1,2}$)[^/\0]+$/);
+export const pluginName = z.string().regex(/^(?!\.{1,2}$)[^/\0]+$/);
+
+/** The reference library takes an empty text for a missing one. */
+export const configurationVersion = z
+  .preprocess((value) => (value === "" ? undefined : value), z.enum(supportedVersions).default(oldestVersion))
+  .describe(`one of ${supportedVersions.join(", ")}`);
+
+export const networkName = z
+  .string()
+  .regex(/^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/)
+  .describe('letters, digits, "_", "." and "-", a letter or digit first');
 
 /** One container's interface, as `cni.dev/valid-attachments` names it. */
 const attachment = z.looseObject({ containerID: z.string(), ifname: z.string() });
@@ -15,14 +26,8 @@ const attachments = z.array(attachment).exactOptional().describe("a list of {con
 
 /** The fields that the specification knows; extend it with a plugin's own. Every field needs a description. */
 export const networkConfiguration = z.looseObject({
-  cniVersion: z
-    .enum(supportedVersions)
-    .default(oldestVersion)
-    .describe(`one of ${supportedVersions.join(", ")}`),
-  name: z
-    .string()
-    .regex(/^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/)
-    .describe('letters, digits, "_", "." and "-", a letter or digit first'),
+  cniVersion: configurationVersion,
+  name: networkName,
   type: pluginName.describe("a plugin's file name"),
   ipam: z
     .looseObject({ type: pluginName })
@@ -49,35 +54,35 @@ export function validAttachments(config: NetworkConfiguration): readonly CniAtta
 
 /**
  * Reads a configuration by a schema that extends `networkConfiguration`. The text itself never becomes part of an
- * error: it can hold tokens.
+ * error: it can hold tokens. Of a key that comes twice the last counts.
  *
  * @throws CniError with `DecodingFailure` (not JSON), `IncompatibleVersion` or `InvalidConfiguration` (the message
  *   names the field, its value and what is allowed)
  */
 export function parseNetworkConfiguration<Schema extends z.ZodObject>(text: string, schema: Schema): z.infer<Schema> {
-  const value = parseJson(text);
-  const { cniVersion } = (value ?? {}) as { readonly cniVersion?: unknown };
-  if (cniVersion !== undefined && !isSupportedVersion(cniVersion)) {
-    throw new CniError(
-      CniCode.IncompatibleVersion,
-      `Cannot speak cniVersion ${JSON.stringify(cniVersion)}: allowed are ${supportedVersions.join(", ")}`,
-    );
-  }
-  const { success, data, error } = schema.safeParse(value);
-  if (!success) {
-    const problem = describeIssue(schema, value, error);
-    throw new CniError(CniCode.InvalidConfiguration, `Cannot use the network configuration: ${problem}`);
-  }
-  return data;
+  return parseAs("the network configuration", text, schema);
 }
 
-function parseJson(text: string): unknown {
+/** @param what the text's name in the sentences of errors */
+export function parseAs<Schema extends z.ZodObject>(what: string, text: string, schema: Schema): z.infer<Schema> {
+  const value = parseJson(what, text);
+  const { cniVersion = "" } = (value ?? {}) as { readonly cniVersion?: unknown };
+  if (cniVersion !== "" && !isSupportedVersion(cniVersion)) {
+    throw new CniError(
+      CniCode.IncompatibleVersion,
+      `Cannot speak cniVersion ${show(cniVersion)}: allowed are ${supportedVersions.join(", ")}`,
+    );
+  }
+  return check(what, schema, value);
+}
+
+function parseJson(what: string, text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
     throw new CniError(
       CniCode.DecodingFailure,
-      `Cannot decode the network configuration: ${text.length} characters that are not JSON, allowed is a JSON object`,
+      `Cannot decode ${what}: ${text.length} characters that are not JSON, allowed is a JSON object`,
     );
   }
 }

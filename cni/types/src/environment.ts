@@ -1,5 +1,6 @@
 /** How a runtime calls a plugin: CNI spec 1.1.0, section "Parameters". */
 import { CniCode, CniError } from "./error.ts";
+import { show } from "./show.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -30,12 +31,15 @@ export type CniCall = AttachmentCall | NetworkCall | VersionCall;
 
 export type CniCommand = CniCall["command"];
 
-/** The variables that a verb cannot do without. */
+/**
+ * The variables that a verb cannot do without. The specification asks for CNI_PATH too, which only a plugin that calls
+ * others needs.
+ */
 const required: Readonly<Record<CniCommand, readonly string[]>> = {
   ADD: ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"],
   DEL: ["CNI_CONTAINERID", "CNI_IFNAME"],
   CHECK: ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"],
-  GC: ["CNI_PATH"],
+  GC: [],
   STATUS: [],
   VERSION: [],
 };
@@ -46,13 +50,19 @@ export const cniCommands = Object.keys(required) as readonly CniCommand[];
 const interfaceNameBytes = 15;
 
 /**
+ * The kernel looks at single bytes by Latin-1, where this one is white space: it refuses "à", which is C3 A0. It takes "%" for
+ * the place of a number, and makes another name than the one asked for.
+ */
+const noBreakSpace = 0xa0;
+
+/**
  * Reads the CNI_* variables; an empty one counts as missing.
  *
  * @throws CniError with `InvalidEnvironment`, naming every missing variable at once
  */
 export function parseEnvironment(environment: Environment): CniCall {
-  const command = parseCommand(environment.CNI_COMMAND);
-  const missing = required[command].filter((name) => !environment[name]);
+  const command = parseCommand(environment);
+  const missing = missingFor(command, environment);
   if (missing.length > 0) {
     throw invalid(`Cannot run ${command}: missing ${missing.join(", ")}, needed are ${required[command].join(", ")}`);
   }
@@ -75,31 +85,49 @@ export function parseEnvironment(environment: Environment): CniCall {
   }
 }
 
-function parseCommand(value = ""): CniCommand {
+function parseCommand(environment: Environment): CniCommand {
+  const { CNI_COMMAND: value = "" } = environment;
+  const allowed = cniCommands.join(", ");
+  if (value === "") {
+    // Nobody knows which verb was meant: what the one with the most needs misses helps most.
+    const missing = ["CNI_COMMAND", ...missingFor("ADD", environment)];
+    throw invalid(`Cannot run the plugin: missing ${missing.join(", ")}, allowed as CNI_COMMAND are ${allowed}`);
+  }
   const command = cniCommands.find((known) => known === value);
   if (command === undefined) {
-    throw invalid(`Cannot use CNI_COMMAND: "${value}", allowed are ${cniCommands.join(", ")}`);
+    throw invalid(`Cannot use CNI_COMMAND: ${show(value)}, allowed are ${allowed}`);
   }
   return command;
+}
+
+function missingFor(command: CniCommand, environment: Environment): string[] {
+  return required[command].filter((name) => !environment[name]);
 }
 
 function checkContainerId(value: string): string {
   if (!/^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(value)) {
     throw invalid(
-      `Cannot use CNI_CONTAINERID: "${value}", allowed are letters, digits, "_", "." and "-", a letter or digit first`,
+      `Cannot use CNI_CONTAINERID: ${show(value)}, allowed are letters, digits, "_", "." and "-", a letter or digit first`,
     );
   }
   return value;
 }
 
 function checkInterfaceName(value: string): string {
-  const tooLong = Buffer.byteLength(value) > interfaceNameBytes;
-  if (tooLong || value === "." || value === ".." || /[/:\s\p{Cc}]/u.test(value)) {
+  const bytes = Buffer.from(value);
+  const isTooLong = bytes.length > interfaceNameBytes;
+  const hasForbidden = /[/:%\s\p{Cc}]/u.test(value) || bytes.includes(noBreakSpace);
+  if (isTooLong || hasForbidden || value === "." || value === ".." || !isText(value)) {
     throw invalid(
-      `Cannot use CNI_IFNAME: "${value}", allowed are 1 to ${interfaceNameBytes} bytes without "/", ":" and white space, not "." or ".."`,
+      `Cannot use CNI_IFNAME: ${show(value)}, allowed are 1 to ${interfaceNameBytes} bytes without "/", ":", "%", white space and control characters, not "." or ".."`,
     );
   }
   return value;
+}
+
+/** Bytes of the environment that are not UTF-8 arrive as replacement characters: the name that was meant is lost. */
+function isText(value: string): boolean {
+  return value.isWellFormed() && !value.includes("\uFFFD");
 }
 
 function invalid(message: string): CniError {

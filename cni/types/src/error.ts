@@ -34,7 +34,7 @@ export const CniCode = {
 
 const errorResult = z.looseObject({
   cniVersion: z.string().exactOptional(),
-  code: z.int(),
+  code: z.int().min(0),
   msg: z.string(),
   details: z.string().exactOptional(),
 });
@@ -48,7 +48,7 @@ export interface CniErrorResult {
 }
 
 export interface CniErrorOptions {
-  /** A longer description; without it the cause's message. */
+  /** A longer description; without it the cause's message, where that says more than the error's own. */
   readonly details?: string;
   readonly cause?: unknown;
 }
@@ -62,7 +62,8 @@ export class CniError extends Error {
   constructor(code: number, message: string, { details, cause }: CniErrorOptions = {}) {
     super(message, cause === undefined ? {} : { cause });
     this.code = code;
-    this.details = details ?? (cause instanceof Error ? cause.message : undefined);
+    const reason = cause instanceof Error && cause.message !== message ? cause.message : undefined;
+    this.details = details ?? reason;
   }
 
   /** Anything thrown as a CniError: one stays as it is, the rest becomes `Internal` with the thrown value as cause. */
@@ -76,7 +77,7 @@ export class CniError extends Error {
   }
 
   /**
-   * The error that another plugin printed, with its code, message and details as they are.
+   * The error that another plugin printed, with its code, message and details as they are: `toResult` hands them through.
    *
    * @returns `undefined` when the value is not an error object
    */
@@ -87,7 +88,7 @@ export class CniError extends Error {
 
   /** @param cniVersion the version that the runtime asked for */
   toResult(cniVersion: string): CniErrorResult {
-    const details = this.details === undefined || this.details === this.message ? {} : { details: this.details };
-    return { cniVersion, code: this.code, msg: this.message, ...details };
+    const { code, message: msg, details } = this;
+    return { cniVersion, code, msg, ...(details === undefined ? {} : { details }) };
   }
 }

@@ -6,6 +6,8 @@ export {
   parseNetworkConfiguration,
   validAttachments,
 } from "./configuration.ts";
+export { type NetworkConfigurationList, parseNetworkConfigurationList } from "./configuration-list.ts";
+export { macAddress, type RuntimeConfigIps, runtimeConfigIps } from "./conventions.ts";
 export type { CniDns } from "./dns.ts";
 export {
   type AttachmentCall,
@@ -17,20 +19,13 @@ export {
   parseEnvironment,
   type VersionCall,
 } from "./environment.ts";
-export { CniCode, CniError, type CniErrorResult } from "./error.ts";
-export type { CniFamilyResult } from "./family-result.ts";
+export { CniCode, CniError, type CniErrorOptions, type CniErrorResult } from "./error.ts";
 export { describeIssue } from "./issue.ts";
-export {
-  type AnyCniResult,
-  type CniInterface,
-  type CniIp,
-  type CniResult,
-  type CniResult04,
-  type CniResult10,
-  type CniRoute,
-  convertResult,
-  parseResult,
-} from "./result.ts";
+export type { CniFamilyIp, CniResult02 } from "./result/v0_2.ts";
+export type { CniIp04, CniResult04 } from "./result/v0_4.ts";
+export type { CniInterface10, CniIp, CniResult10, CniRoute10 } from "./result/v1_0.ts";
+export type { CniInterface, CniResult, CniResult11, CniRoute } from "./result/v1_1.ts";
+export { type AnyCniResult, type CniResultOf, convertResult, parseResult } from "./result.ts";
 export {
   type CniVersion,
   isSupportedVersion,

@@ -1,116 +1,44 @@
-/** What ADD answers, in the shape of each version: CNI spec 1.1.0, section "ADD Success". */
-import { isIPv6 } from "node:net";
-import { z } from "zod";
-import { cniDns } from "./dns.ts";
+/** What ADD answers, read from and written in the shape of each version. */
+import type { z } from "zod";
 import { CniCode, CniError } from "./error.ts";
-import { type CniFamilyResult, familyResult, fromFamilies, toFamilies } from "./family-result.ts";
-import { describeIssue } from "./issue.ts";
+import { check } from "./issue.ts";
+import { type CniResult02, fromV0_2, result02, toV0_2 } from "./result/v0_2.ts";
+import { type CniResult04, result04, toV0_4, withoutFamily } from "./result/v0_4.ts";
+import type { CniResult10 } from "./result/v1_0.ts";
+import { type CniResult, type CniResult11, result11, toV1_0, toV1_1 } from "./result/v1_1.ts";
+import { show } from "./show.ts";
 import { type CniVersion, isAtLeast, isSupportedVersion, newestVersion, supportedVersions } from "./version.ts";
 
-const address = z.union([z.ipv4(), z.ipv6()]);
-const cidr = z.union([z.cidrv4(), z.cidrv6()]);
+/** The shape of a version's result. */
+export type CniResultOf<Version extends CniVersion> = Version extends "0.1.0" | "0.2.0"
+  ? CniResult02
+  : Version extends "0.3.0" | "0.3.1" | "0.4.0"
+    ? CniResult04
+    : Version extends "1.0.0"
+      ? CniResult10
+      : CniResult11;
 
-const cniInterface = z.looseObject({
-  name: z.string(),
-  mac: z.string().exactOptional(),
-  /** Bytes; since 1.1.0. */
-  mtu: z.int().min(0).exactOptional(),
-  /** Path of the network namespace; absent or empty for a link on the host. */
-  sandbox: z.string().exactOptional(),
-  /** Since 1.1.0. */
-  socketPath: z.string().exactOptional(),
-  /** Since 1.1.0. */
-  pciID: z.string().exactOptional(),
-});
-
-const cniIp = z.looseObject({
-  address: cidr,
-  gateway: address.exactOptional(),
-  /** Index in `interfaces`. */
-  interface: z.int().min(0).exactOptional(),
-});
-
-const cniRoute = z.looseObject({
-  dst: cidr,
-  gw: address.exactOptional(),
-  /** Bytes; this and the following since 1.1.0. */
-  mtu: z.int().exactOptional(),
-  advmss: z.int().exactOptional(),
-  priority: z.int().exactOptional(),
-  table: z.int().exactOptional(),
-  scope: z.int().exactOptional(),
-});
-
-const listResult = z.looseObject({
-  cniVersion: z.string().exactOptional().describe("a version"),
-  interfaces: z.array(cniInterface).exactOptional().describe("a list of {name, mac, mtu, sandbox}"),
-  ips: z.array(cniIp).exactOptional().describe("a list of {address (CIDR), gateway, interface}"),
-  routes: z.array(cniRoute).exactOptional().describe("a list of {dst (CIDR), gw}"),
-  dns: cniDns.exactOptional().describe("an object {nameservers, domain, search, options}"),
-});
-
-export type CniInterface = z.infer<typeof cniInterface>;
-export type CniIp = z.infer<typeof cniIp>;
-export type CniRoute = z.infer<typeof cniRoute>;
-
-/** A result in the shape of the newest version, 1.1.0; fields of others' making are carried along. */
-export interface CniResult {
-  readonly cniVersion: CniVersion;
-  readonly interfaces: readonly CniInterface[];
-  readonly ips: readonly CniIp[];
-  readonly routes: readonly CniRoute[];
-  readonly dns?: CniDns;
-}
-
-type CniDns = z.infer<typeof cniDns>;
-
-/** An interface and a route as every version before 1.1.0 has them. */
-export type OlderInterface = Omit<CniInterface, "mtu" | "socketPath" | "pciID">;
-export type OlderRoute = Pick<CniRoute, "dst" | "gw">;
-
-/** The result's shape in version 1.0.0. Empty lists are left out. */
-export interface CniResult10 {
-  readonly cniVersion: CniVersion;
-  readonly interfaces?: readonly OlderInterface[];
-  readonly ips?: readonly CniIp[];
-  readonly routes?: readonly OlderRoute[];
-  readonly dns?: CniDns;
-}
-
-/** The result's shape in versions 0.3.0 to 0.4.0: each address tells its family. */
-export interface CniResult04 extends CniResult10 {
-  readonly ips?: readonly (CniIp & { readonly version: "4" | "6" })[];
-}
-
-/** Any version's shape. */
-export type AnyCniResult = Partial<CniResult> | CniResult10 | CniResult04 | CniFamilyResult;
+export type AnyCniResult = CniResultOf<CniVersion>;
 
 /**
  * Reads a result of any version into the shape of the newest.
  *
  * @param assumed the version of a result that does not tell its own
- * @throws CniError with `InvalidConfiguration`, naming the field, or with `IncompatibleVersion`
+ * @throws CniError with `InvalidConfiguration`, naming the field, its value and what is allowed, or with
+ *   `IncompatibleVersion`
  */
 export function parseResult(value: unknown, assumed: CniVersion = newestVersion): CniResult {
-  const { cniVersion: told = assumed } = (value ?? {}) as { readonly cniVersion?: unknown };
-  if (!isSupportedVersion(told)) {
+  const { cniVersion = assumed } = (value ?? {}) as { readonly cniVersion?: unknown };
+  if (!isSupportedVersion(cniVersion)) {
     throw new CniError(
       CniCode.IncompatibleVersion,
-      `Cannot use a result of cniVersion ${JSON.stringify(told)}: allowed are ${supportedVersions.join(", ")}`,
+      `Cannot use the result: its cniVersion is ${show(cniVersion)}, allowed are ${supportedVersions.join(", ")}`,
     );
   }
-  if (!isAtLeast(told, "0.3.0")) {
-    return { ...fromFamilies(checked(familyResult, value)), cniVersion: newestVersion };
+  if (!isAtLeast(cniVersion, "0.3.0")) {
+    return { cniVersion: newestVersion, ...fromV0_2(check("the result", result02, value)) };
   }
-  const { interfaces = [], ips = [], routes = [], ...rest } = checked(listResult, value);
-  const lost = ips.find((ip) => ip.interface !== undefined && ip.interface >= interfaces.length);
-  if (lost !== undefined) {
-    throw refused(
-      `"ips" names the interface ${lost.interface}, allowed are indexes of its ${interfaces.length} interfaces`,
-    );
-  }
-  // "version" was dropped in 1.0.0: the address itself tells
-  return { ...rest, cniVersion: newestVersion, interfaces, ips: ips.map(({ version: _, ...ip }) => ip), routes };
+  return fromLists(check("the result", isAtLeast(cniVersion, "1.0.0") ? result11 : result04, value));
 }
 
 /**
@@ -118,42 +46,31 @@ export function parseResult(value: unknown, assumed: CniVersion = newestVersion)
  *
  * @throws CniError with `IncompatibleVersion` when a version before 0.3.0 shall say that there is no address
  */
-export function convertResult(result: CniResult, cniVersion: CniVersion): AnyCniResult {
-  if (!isAtLeast(cniVersion, "0.3.0")) {
-    return toFamilies(result, cniVersion);
+export function convertResult<Version extends CniVersion>(
+  result: CniResult,
+  cniVersion: Version,
+): CniResultOf<Version> {
+  return { cniVersion, ...inShapeOf(cniVersion, result) } as CniResultOf<Version>;
+}
+
+function inShapeOf(version: CniVersion, result: CniResult): object {
+  switch (version) {
+    case "0.1.0":
+    case "0.2.0":
+      return toV0_2(toV1_0(result));
+    case "0.3.0":
+    case "0.3.1":
+    case "0.4.0":
+      return toV0_4(toV1_0(result));
+    case "1.0.0":
+      return toV1_0(result);
+    case "1.1.0":
+      return toV1_1(result);
   }
-  const { interfaces, ips, routes, ...rest } = result;
-  const isOlder = !isAtLeast(cniVersion, "1.1.0");
-  const addresses = isAtLeast(cniVersion, "1.0.0") ? ips : ips.map(withFamily);
-  return {
-    ...rest,
-    cniVersion,
-    ...(interfaces.length === 0 ? {} : { interfaces: isOlder ? interfaces.map(olderInterface) : interfaces }),
-    ...(addresses.length === 0 ? {} : { ips: addresses }),
-    ...(routes.length === 0 ? {} : { routes: isOlder ? routes.map(olderRoute) : routes }),
-  };
 }
 
-function checked<Schema extends z.ZodObject>(schema: Schema, value: unknown): z.infer<Schema> {
-  const { success, data, error } = schema.safeParse(value);
-  if (!success) {
-    throw refused(describeIssue(schema, value, error));
-  }
-  return data;
-}
-
-function refused(problem: string): CniError {
-  return new CniError(CniCode.InvalidConfiguration, `Cannot use a previous result: ${problem}`);
-}
-
-function withFamily(ip: CniIp): CniIp {
-  return { version: isIPv6(ip.address.split("/")[0] ?? "") ? "6" : "4", ...ip };
-}
-
-function olderInterface({ mtu: _, socketPath: _socketPath, pciID: _pciID, ...rest }: CniInterface): OlderInterface {
-  return rest;
-}
-
-function olderRoute({ dst, gw }: CniRoute): OlderRoute {
-  return { dst, ...(gw === undefined ? {} : { gw }) };
+/** Fields of others' making are carried along, except under names that mean something in another version's shape. */
+function fromLists(result: z.infer<typeof result11>): CniResult {
+  const { cniVersion: _, interfaces = [], ips = [], routes = [], ip4: _ip4, ip6: _ip6, ...rest } = result;
+  return { cniVersion: newestVersion, interfaces, ips: ips.map(withoutFamily), routes, ...rest };
 }

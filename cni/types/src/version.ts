@@ -12,7 +12,7 @@ export const newestVersion = "1.1.0" satisfies CniVersion;
 /** What a configuration without `cniVersion` means: the field came with version 0.2.0. */
 export const oldestVersion = "0.1.0" satisfies CniVersion;
 
-/** The version that a verb came with. */
+/** The version that a verb came with; VERSION itself is asked in any. */
 const firstVersions: Readonly<Record<CniCommand, CniVersion>> = {
   ADD: "0.1.0",
   DEL: "0.1.0",
