@@ -1,6 +1,6 @@
 /** Starts other programs: the only file that does. */
 import { StringDecoder } from "node:string_decoder";
-import { execa } from "execa";
+import { execa, type Subprocess } from "execa";
 
 export interface Command {
   readonly file: string;
@@ -12,10 +12,12 @@ export interface Command {
   readonly okExitCodes?: readonly number[];
   readonly timeoutMs?: number;
   readonly env?: Readonly<Record<string, string>>;
-  /** The program sees only `env`, nothing of our own environment. */
+  /** The program sees exactly `env`: nothing of our own environment, and no locale. */
   readonly onlyEnv?: boolean;
-  /** Ends the program when it aborts. */
+  /** Ends the program when it aborts: by SIGTERM, and by SIGKILL 5 s later. What the program started itself is not awaited then. */
   readonly signal?: AbortSignal;
+  /** Characters of standard output, and as many of standard error: a program that prints more is ended. 100 million unless given. */
+  readonly outputLimit?: number;
   readonly cwd?: string;
   /** Output goes straight to our own standard output and error and is not collected. */
   readonly inheritOutput?: boolean;
@@ -41,6 +43,8 @@ export interface Process {
   kill(signal: NodeJS.Signals): void;
 }
 
+const defaultOutputLimit = 100_000_000;
+
 /** Runs a program to its end in the C locale. Throws when it cannot be started, is killed, or exits with another code than allowed. */
 export function run(command: Command): Promise<Output> {
   return start(command).ended;
@@ -60,14 +64,16 @@ export function start(command: Command): Process {
     killSignal,
     onlyEnv = false,
     signal,
+    outputLimit = defaultOutputLimit,
   } = command;
   const output = inheritOutput ? "inherit" : "pipe";
   const subprocess = execa(file, args, {
     reject: false,
-    env: { LC_ALL: "C", ...env },
+    env: onlyEnv ? { ...env } : { LC_ALL: "C", ...env },
     extendEnv: !onlyEnv,
     stdout: output,
     stderr: output,
+    maxBuffer: outputLimit,
     ...(input === undefined ? { stdin: "ignore" as const } : { input }),
     ...(timeoutMs === undefined ? {} : { timeout: timeoutMs }),
     ...(cwd === undefined ? {} : { cwd }),
@@ -79,30 +85,50 @@ export function start(command: Command): Process {
     const decoder = new StringDecoder();
     stream?.on("data", (piece) => onOutput?.(decoder.write(piece)));
   }
-  const ended = subprocess.then((result) => checked(command, result));
+  const stopWatching = signal && closeOutputWhenAborted(subprocess, signal);
+  const ended = subprocess.then((result) => checked(command, result)).finally(stopWatching);
   // A program that is stopped on purpose ends with an error that its starter may not care for.
   ended.catch(() => undefined);
   return { pid: subprocess.pid, ended, kill: (signal) => void subprocess.kill(signal) };
+}
+
+/** Programs that it left behind can hold its output open for any time. */
+function closeOutputWhenAborted(subprocess: Subprocess, signal: AbortSignal): () => void {
+  const closeIfOver = () => {
+    if (signal.aborted && (subprocess.exitCode !== null || subprocess.signalCode !== null)) {
+      subprocess.stdout?.destroy();
+      subprocess.stderr?.destroy();
+    }
+  };
+  subprocess.once("exit", closeIfOver);
+  signal.addEventListener("abort", closeIfOver);
+  return () => signal.removeEventListener("abort", closeIfOver);
 }
 
 interface Ending {
   /** Undefined when the program was killed or never started. */
   readonly exitCode?: number | undefined;
   readonly timedOut: boolean;
+  readonly isMaxBuffer: boolean;
   readonly shortMessage?: string | undefined;
   readonly stdout?: unknown;
   readonly stderr?: unknown;
 }
 
-function checked({ file, args, okExitCodes = [], timeoutMs }: Command, result: Ending): Output {
-  const { exitCode, timedOut, shortMessage } = result;
+function checked(
+  { file, args, okExitCodes = [], timeoutMs, outputLimit = defaultOutputLimit }: Command,
+  result: Ending,
+): Output {
+  const { exitCode, timedOut, isMaxBuffer, shortMessage } = result;
   const stdout = String(result.stdout ?? "");
   const stderr = String(result.stderr ?? "");
-  if (exitCode !== undefined && !timedOut && (exitCode === 0 || okExitCodes.includes(exitCode))) {
+  const isInLimits = !timedOut && !isMaxBuffer;
+  if (exitCode !== undefined && isInLimits && (exitCode === 0 || okExitCodes.includes(exitCode))) {
     return { exitCode, stdout, stderr };
   }
-  const reason = timedOut
-    ? `no end after ${timeoutMs} ms, the limit`
-    : stderr.trim() || (exitCode === undefined ? shortMessage : `exit status ${exitCode}`);
+  const ending = stderr.trim() || (exitCode === undefined ? shortMessage : `exit status ${exitCode}`);
+  const tooMuch = isMaxBuffer && `more output than ${outputLimit} characters, the limit`;
+  const tooLong = timedOut && `no end after ${timeoutMs} ms, the limit`;
+  const reason = tooLong || tooMuch || ending;
   throw new Error(`Cannot run "${[file, ...args].join(" ")}": ${reason}`, { cause: result });
 }
