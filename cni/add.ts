@@ -106,7 +106,7 @@ interface Ground {
 }
 
 async function attach(request: AddRequest, { node, mtu, earlier }: Ground, host: Host, pod: Pod): Promise<Attached> {
-  const { attachment, networkNamespace, config, ipam, wishes } = request;
+  const { attachment, networkNamespace, config, ipam, wishes, signal } = request;
   const { netlink, endpoints, step } = host;
   const guard = requireGuard(host);
   const name = hostLinkName(attachment);
@@ -143,6 +143,7 @@ async function attach(request: AddRequest, { node, mtu, earlier }: Ground, host:
   }
   const attached = { hostLink: { name, index: hostLink.index }, mac: podLink.mac, mtu, metric, ...given };
   await step("finish the endpoint", () => endpoints.save({ ...endpoint, attached }));
+  signal.throwIfAborted();
   return attached;
 }
 

@@ -3,7 +3,7 @@ import { networkConfiguration, parseNetworkConfiguration } from "@containernetwo
 import { z } from "zod";
 import { allowedSourcesLimit } from "../src/guard/layout.ts";
 import { logConfiguration } from "./log.ts";
-import { runtimeWishes } from "./wishes.ts";
+import { ipv6Wishes, runtimeWishes } from "./wishes.ts";
 
 /** The `ipam.type` of the node's own pool, which is meant where the configuration names none. */
 export const ownIpam = "cni-ipip";
@@ -31,6 +31,11 @@ const pluginConfiguration = networkConfiguration.extend({
   mtu: z.int().min(68).max(65535).exactOptional().describe("a whole number of bytes from 68 to 65535"),
   guard: guard.prefault({}).describe("an object {allowIpip, allowIpv6, allowedSources}"),
   ...runtimeWishes,
+  ipam: networkConfiguration.shape.ipam
+    .unwrap()
+    .extend(ipv6Wishes)
+    .exactOptional()
+    .describe("an object with the file name of a plugin as type"),
   log: logConfiguration.prefault({}).describe("an object {level, file, maxSizeMegabytes, maxFiles}"),
 });
 

@@ -28,7 +28,15 @@ export const runtimeWishes = {
     .describe('an object, its "cni.ips" a list of texts'),
 } as const;
 
-type RuntimeWishes = { [Field in keyof typeof runtimeWishes]?: z.infer<(typeof runtimeWishes)[Field]> };
+/** Calico's names: whoever brings its configuration along is told that there is no IPv6. */
+export const ipv6Wishes = {
+  assign_ipv6: z.union([z.boolean(), z.string()]).exactOptional(),
+  ipv6_pools: z.array(z.string()).exactOptional(),
+} as const;
+
+type RuntimeWishes = { [Field in keyof typeof runtimeWishes]?: z.infer<(typeof runtimeWishes)[Field]> } & {
+  readonly ipam?: { [Field in keyof typeof ipv6Wishes]?: z.infer<(typeof ipv6Wishes)[Field]> };
+};
 
 /** A value and the place that it was found in. */
 interface Wish {
@@ -39,10 +47,19 @@ interface Wish {
 }
 
 /** @throws CniError, naming place and value, when it cannot be given, or two places ask for different ones */
-export function wishesOf({ runtimeConfig, args }: RuntimeWishes, { IP, MAC }: CniArguments): Wishes {
+export function wishesOf({ runtimeConfig, args, ipam }: RuntimeWishes, { IP, MAC }: CniArguments): Wishes {
   const subnets = (runtimeConfig?.ipRanges ?? []).flat().map(({ subnet }) => subnet);
-  for (const wish of configured('"runtimeConfig.ipRanges"', subnets).filter(({ value }) => value.includes(":"))) {
-    throw refuse(wish, "an IPv4 range, the network has no IPv6");
+  const pools = [
+    ...configured('"runtimeConfig.ipRanges"', subnets),
+    ...configured('"ipam.ipv6_pools"', ipam?.ipv6_pools),
+  ];
+  const ipv6 = pools.find(({ value }) => value.includes(":"));
+  if (ipv6) {
+    throw refuse(ipv6, "IPv4, the network has no IPv6");
+  }
+  if (ipam?.assign_ipv6 === true || ipam?.assign_ipv6 === "true") {
+    const wish = { place: 'field "ipam.assign_ipv6"', value: "true", code: CniCode.InvalidConfiguration };
+    throw refuse(wish, "false, the network has no IPv6");
   }
   const addresses = [
     ...configured('"runtimeConfig.ips"', runtimeConfig?.ips),

@@ -3,7 +3,7 @@ import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { assetPath } from "../../../src/assets.ts";
-import { type Process, run, start } from "../../../src/exec.ts";
+import { type Command, type Process, run, start } from "../../../src/exec.ts";
 import { loadGuards } from "../../../src/guard/load.ts";
 import { guardPinDirectory } from "../../../src/guard/pins.ts";
 import { WorkloadGuard } from "../../../src/guard/workload-guard.ts";
@@ -135,11 +135,16 @@ export class TestNode {
   }
 
   /** The process is the plugin itself. */
-  start(
+  start(command: string, call: Call): Process {
+    return start({ ...this.command(command, call), okExitCodes: [1] });
+  }
+
+  /** How a runtime calls the plugin. */
+  command(
     command: string,
     { containerId = "", netns = "", interfaceName = "eth0", args, config, env, program }: Call,
-  ): Process {
-    return start({
+  ): Command & { readonly input: string; readonly env: Readonly<Record<string, string>> } {
+    return {
       file: "nsenter",
       args: [`--net=/run/netns/${this.namespace}`, process.execPath, program ?? plugin],
       env: {
@@ -159,8 +164,7 @@ export class TestNode {
         stateDir: this.stateDir,
         ...config,
       }),
-      okExitCodes: [1],
-    });
+    };
   }
 
   /** The node agent, of a cluster that has no document of this node. */
