@@ -15,5 +15,5 @@ const tier = (name) => ({
 
 export default {
   rootDir: root,
-  projects: ["unit", "kernel", "vm"].map(tier),
+  projects: ["unit", "kernel", "clients", "vm"].map(tier),
 };

@@ -6,11 +6,22 @@ cd "$(dirname "$0")/.."
 
 build="gcc libc6-dev clang llvm libbpf-dev libelf-dev zlib1g-dev bpftool"
 tests="iproute2 iputils-ping kmod mount nftables procps python3-minimal tcpdump util-linux"
+clients="busybox-static conmon containerd containernetworking-plugins crun iptables podman"
 machine="busybox-static cpio qemu-system-x86"
 
 refuse() {
 	echo "Cannot prepare this machine: $1" >&2
 	exit 1
+}
+
+# An installed runtime that came up by itself would meet those that the tests start: invoke-rc.d(8) asks this file.
+forbid_services() {
+	policy=/usr/sbin/policy-rc.d
+	[ ! -e $policy ] || return 0
+	trap 'rm -f $policy' EXIT
+	trap 'exit 1' HUP INT TERM
+	printf '#!/bin/sh\nexit 101\n' >$policy
+	chmod 755 $policy
 }
 
 # npm puts node_modules/.bin first, which `npm ci` removes under the feet of the npm that runs from it.
@@ -26,9 +37,9 @@ major=${version#v}
 
 # A package that dpkg does not list as installed is missing.
 # shellcheck disable=SC2086 # one word a package
-installed=$(dpkg-query -W -f '${db:Status-Abbrev}${Package} ' $build $tests $machine 2>/dev/null || true)
+installed=$(dpkg-query -W -f '${db:Status-Abbrev}${Package} ' $build $tests $clients $machine 2>/dev/null || true)
 missing=""
-for package in $build $tests $machine; do
+for package in $build $tests $clients $machine; do
 	case " $installed" in
 	*" ii $package "*) ;;
 	*) missing="$missing $package" ;;
@@ -37,7 +48,8 @@ done
 
 # The lists are read again only when apt has none (the stock kernels need its sources) or does not know a package.
 export DEBIAN_FRONTEND=noninteractive
-install="apt-get install -q -y --no-install-recommends"
+# A runtime of another origin on this machine is not to be replaced by Debian's: rather no tests than that.
+install="apt-get install -q -y --no-install-recommends --no-remove"
 # shellcheck disable=SC2086 # one word a package
 knows_missing() {
 	[ -n "$(apt-get indextargets 'Created-By: Packages')" ] || return
@@ -49,6 +61,7 @@ if ! knows_missing; then
 fi
 if [ -n "$missing" ]; then
 	echo "prepare: installing$missing"
+	forbid_services
 	# shellcheck disable=SC2086 # one word a package
 	$install $missing
 fi

@@ -4,11 +4,12 @@ import { type Command, run } from "../../src/exec.ts";
 import { EXCHANGE, runInMachine } from "../vm/machine/boot.ts";
 import { fetchKernel, KERNEL_NAMES, type KernelName } from "../vm/machine/kernels.ts";
 import { hasIpip } from "./ipip.ts";
+import { inRuntimeSandbox } from "./runtime-sandbox.ts";
 import { inSandbox } from "./sandbox.ts";
 import { Scratch } from "./scratch.ts";
 import { readReport, type Tally } from "./tally.ts";
 
-export const TIERS = ["unit", "kernel", "vm"] as const;
+export const TIERS = ["unit", "kernel", "clients", "vm"] as const;
 export type Tier = (typeof TIERS)[number];
 
 export interface TierResult extends Tally {
@@ -34,6 +35,8 @@ export async function runTier(tier: Tier): Promise<TierResult[]> {
       return [await result("unit", (directory) => runHere(jest(["unit"], directory)))];
     case "kernel":
       return [await result("kernel", (directory) => runHere(inSandbox(jest(["kernel"], directory))))];
+    case "clients":
+      return [await result("clients", (directory) => runHere(inRuntimeSandbox(jest(["clients"], directory))))];
     case "vm":
       return runVmTier();
   }
