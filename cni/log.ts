@@ -18,8 +18,8 @@ export const logConfiguration = z.looseObject({
   file: z.string().startsWith("/").exactOptional(),
   /** Of one file, in units of 1,048,576 bytes. */
   maxSizeMegabytes: z.int().min(1).max(1024).default(10),
-  /** Older files that are kept, named file.1, file.2 and so on. */
-  maxFiles: z.int().min(1).max(100).default(5),
+  /** With the one that is written; the older ones are named file.1, file.2 and so on. */
+  maxFiles: z.int().min(2).max(100).default(5),
 });
 
 export type LogConfiguration = z.infer<typeof logConfiguration>;
@@ -32,13 +32,13 @@ export type Log = Readonly<Record<Level, Write>> & {
 };
 
 /** How long the lines of other calls may take to be written. */
-const patienceMs = 2000;
+const patienceMs = 5000;
 
 export function openLog(configuration: LogConfiguration): Log {
   const said: [level: Level, fields: object, sentence: string][] = [];
   const writer = (level: Level): Write => {
     const isWanted = levels.indexOf(level) >= levels.indexOf(configuration.level);
-    return (fields, sentence) => void (isWanted && said.push([level, fields, sentence]));
+    return (fields, sentence) => void (isWanted && said.push([level, { time: Date.now(), ...fields }, sentence]));
   };
   return {
     debug: writer("debug"),
@@ -51,14 +51,16 @@ export function openLog(configuration: LogConfiguration): Log {
       }
       const { pino } = await import("pino");
       const written: string[] = [];
-      const logger = pino({ level: "debug" }, { write: (line: string) => void written.push(line) });
+      const collect = { write: (line: string) => void written.push(line) };
+      const logger = pino({ level: "debug", timestamp: false }, collect);
       for (const [level, fields, sentence] of said.splice(0)) {
         logger[level](fields, sentence);
       }
       await appendRotated(written.join(""), configuration).catch((error: Error) => {
-        logger.warn({ file: configuration.file, error: error.message }, "Cannot write the log file");
+        const fields = { time: Date.now(), file: configuration.file, error: error.message };
+        logger.warn(fields, "Cannot write the log file");
       });
-      process.stderr.write(written.join(""));
+      await writeToStandardError(written.join(""));
     },
   };
 }
@@ -71,16 +73,25 @@ async function appendRotated(lines: string, { file, maxSizeMegabytes, maxFiles }
   const { createStream } = await import("rotating-file-stream");
   const path = dirname(file);
   await mkdir(path, { recursive: true });
-  const signal = AbortSignal.timeout(patienceMs);
+  const { signal } = new AbortController();
   const lock = await lockName(`${file}.lock`, basename(file), { timeoutMs: patienceMs, signal });
   if (lock === undefined) {
     throw new Error(`other calls write it since ${patienceMs} ms`);
   }
   try {
-    const stream = createStream(basename(file), { path, mode: 0o600, size: `${maxSizeMegabytes}M`, rotate: maxFiles });
+    const limits = { size: `${maxSizeMegabytes}M` as const, rotate: maxFiles - 1 };
+    const stream = createStream(basename(file), { path, mode: 0o600, ...limits });
     stream.end(lines);
     await finished(stream);
   } finally {
     await lock.release();
   }
 }
+
+/** Content when nobody reads it any more. */
+function writeToStandardError(text: string): Promise<void> {
+  process.stderr.off("error", ignoreError).on("error", ignoreError);
+  return new Promise((resolve) => process.stderr.write(text, () => resolve()));
+}
+
+function ignoreError(): void {}
