@@ -9,7 +9,7 @@ export const cidr = z.union([z.cidrv4(), z.cidrv6()]);
 /** Of 6 octets (EUI-48), 8 (EUI-64) or 20 (IP over InfiniBand), the lengths that Go's `net.ParseMAC` takes. */
 export const hardwareAddress = z
   .string()
-  .regex(/^[0-9a-f]{2}(?:(?:([:-])[0-9a-f]{2})(?:\1[0-9a-f]{2}){4}(?:(?:\1[0-9a-f]{2}){2}|(?:\1[0-9a-f]{2}){14})?)$/i);
+  .regex(/^[0-9a-f]{2}([:-])(?:[0-9a-f]{2}\1){4}[0-9a-f]{2}(?:(?:\1[0-9a-f]{2}){2}|(?:\1[0-9a-f]{2}){14})?$/i);
 
 /** @param text an IP address or a CIDR */
 export function familyOf(text: string): "4" | "6" {

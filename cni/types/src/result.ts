@@ -69,8 +69,7 @@ function inShapeOf(version: CniVersion, result: CniResult): object {
   }
 }
 
-/** Fields of others' making are carried along, except under names that mean something in another version's shape. */
 function fromLists(result: z.infer<typeof result11>): CniResult {
-  const { cniVersion: _, interfaces = [], ips = [], routes = [], ip4: _ip4, ip6: _ip6, ...rest } = result;
+  const { cniVersion: _, interfaces = [], ips = [], routes = [], ...rest } = result;
   return { cniVersion: newestVersion, interfaces, ips: ips.map(withoutFamily), routes, ...rest };
 }

@@ -6,8 +6,8 @@ import { z } from "zod";
 import { familyOf } from "../address.ts";
 import { type CniDns, cniDns } from "../dns.ts";
 import { CniCode, CniError } from "../error.ts";
-import { type CniIp, type CniResult10, type CniRoute10, route10 } from "./v1_0.ts";
-import type { CniResult } from "./v1_1.ts";
+import type { CniIp, CniResult10, CniRoute10 } from "./v1_0.ts";
+import { type CniResult, cniRoute } from "./v1_1.ts";
 
 const ip4 = family(z.cidrv4(), z.ipv4(), "IPv4").exactOptional();
 const ip6 = family(z.cidrv6(), z.ipv6(), "IPv6").exactOptional();
@@ -19,9 +19,14 @@ export const result02 = z.looseObject({
   dns: cniDns.exactOptional().describe("an object {nameservers, domain, search, options}"),
 });
 
-export type CniFamilyIp = z.infer<typeof ip4>;
+export interface CniFamilyIp {
+  /** With prefix length. */
+  readonly ip: string;
+  readonly gateway?: string;
+  /** An empty list is left out. */
+  readonly routes?: readonly CniRoute10[];
+}
 
-/** An empty list of routes is left out. */
 export interface CniResult02 {
   readonly cniVersion: "0.1.0" | "0.2.0";
   readonly ip4?: CniFamilyIp;
@@ -29,9 +34,9 @@ export interface CniResult02 {
   readonly dns?: CniDns;
 }
 
-/** Names that mean something else in the other shape are not carried along with the fields of others' making. */
+/** Fields of others' making are carried along both ways, except under names that the other shape has itself. */
 export function fromV0_2(result: z.infer<typeof result02>): Omit<CniResult, "cniVersion"> {
-  const { cniVersion: _, ip4, ip6, interfaces: _interfaces, ips: _ips, routes: _routes, ...rest } = result;
+  const { cniVersion: _, ip4, ip6, ...rest } = result;
   const families = [ip4, ip6].filter((each) => each !== undefined);
   return {
     ...rest,
@@ -44,13 +49,16 @@ export function fromV0_2(result: z.infer<typeof result02>): Omit<CniResult, "cni
   };
 }
 
+/** With what others may have put where this shape has fields of its own. */
+type ListResult = Omit<CniResult10, "cniVersion"> & { readonly ip4?: unknown; readonly ip6?: unknown };
+
 /**
  * The first address of each family with the routes of that family; all others, and the interfaces, are left out.
  *
  * @throws CniError with `IncompatibleVersion` when there is no address: these versions cannot say so
  */
-export function toV0_2(result: Omit<CniResult10, "cniVersion">): Omit<CniResult02, "cniVersion"> {
-  const { interfaces: _, ips = [], routes = [], ...rest } = result;
+export function toV0_2(result: ListResult): Omit<CniResult02, "cniVersion"> {
+  const { interfaces: _, ips = [], routes = [], ip4: _ip4, ip6: _ip6, ...rest } = result;
   if (ips.length === 0) {
     throw new CniError(
       CniCode.IncompatibleVersion,
@@ -67,7 +75,7 @@ function toFamily(wanted: "4" | "6", ips: readonly CniIp[], routes: readonly Cni
   if (first === undefined) {
     return undefined;
   }
-  const { address: ip, interface: _, ...others } = first;
+  const { address: ip, interface: _, routes: _routes, ...others } = first;
   const own = routes.filter(({ dst }) => familyOf(dst) === wanted);
   return { ...others, ip, ...(own.length === 0 ? {} : { routes: own }) };
 }
@@ -77,7 +85,7 @@ function family(cidr: z.ZodType<string>, address: z.ZodType<string>, name: strin
     ip: cidr.describe(`an ${name} address with prefix length`),
     gateway: address.exactOptional().describe(`an ${name} address`),
     routes: z
-      .array(route10.extend({ dst: cidr.describe(`an ${name} destination with prefix length`) }))
+      .array(cniRoute.extend({ dst: cidr.describe(`an ${name} destination with prefix length`) }))
       .exactOptional()
       .describe("a list of {dst (CIDR), gw}"),
   });

@@ -35,7 +35,7 @@ const laterOfRoute = {
 } as const;
 
 const cniInterface = interface10.extend(laterOfInterface);
-const cniRoute = route10.extend(laterOfRoute);
+export const cniRoute = route10.extend(laterOfRoute);
 
 export type CniInterface = z.infer<typeof cniInterface>;
 export type CniRoute = z.infer<typeof cniRoute>;
