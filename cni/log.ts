@@ -13,13 +13,15 @@ const levels = ["debug", "info", "warn", "error"] as const;
 type Level = (typeof levels)[number];
 
 export const logConfiguration = z.looseObject({
-  level: z.enum(levels).default("warn"),
-  /** An absolute path. */
-  file: z.string().startsWith("/").exactOptional(),
+  level: z
+    .enum(levels)
+    .default("warn")
+    .describe(`one of ${levels.join(", ")}`),
+  file: z.string().startsWith("/").exactOptional().describe("an absolute path"),
   /** Of one file, in units of 1,048,576 bytes. */
-  maxSizeMegabytes: z.int().min(1).max(1024).default(10),
+  maxSizeMegabytes: z.int().min(1).max(1024).default(10).describe("a whole number from 1 to 1024"),
   /** With the one that is written; the older ones are named file.1, file.2 and so on. */
-  maxFiles: z.int().min(2).max(100).default(5),
+  maxFiles: z.int().min(2).max(100).default(5).describe("a whole number from 2 to 100"),
 });
 
 export type LogConfiguration = z.infer<typeof logConfiguration>;

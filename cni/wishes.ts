@@ -5,6 +5,7 @@
 import { isIPv4 } from "node:net";
 import { type CniArguments, CniCode, CniError } from "@containernetworking/cni-types-ts";
 import { z } from "zod";
+import { show } from "../src/sentence.ts";
 
 export interface Wishes {
   /** IPv4, without prefix length. */
@@ -13,25 +14,26 @@ export interface Wishes {
   readonly mac?: string;
 }
 
-const listOfTexts = z.array(z.string()).exactOptional().describe("a list of IPv4 addresses");
-const ranges = z.array(z.array(z.looseObject({ subnet: z.string() }))).exactOptional();
+const addresses = z.array(z.string()).exactOptional().describe("a list of IPv4 addresses as texts");
+const mac = z.string().exactOptional().describe("a MAC as a text");
+const ranges = z
+  .array(z.array(z.looseObject({ subnet: z.string() })))
+  .exactOptional()
+  .describe("lists of {subnet}, a text");
 
 /** The parts of the network configuration that a runtime fills in. */
 export const runtimeWishes = {
-  runtimeConfig: z
-    .looseObject({ ips: listOfTexts, mac: z.string().exactOptional(), ipRanges: ranges })
-    .exactOptional()
-    .describe('an object, its "ips" a list of texts, its "mac" a text, its "ipRanges" lists of {subnet}'),
+  runtimeConfig: z.looseObject({ ips: addresses, mac, ipRanges: ranges }).exactOptional().describe("an object"),
   args: z
-    .looseObject({ cni: z.looseObject({ ips: listOfTexts }).exactOptional() })
+    .looseObject({ cni: z.looseObject({ ips: addresses }).exactOptional() })
     .exactOptional()
-    .describe('an object, its "cni.ips" a list of texts'),
+    .describe("an object"),
 } as const;
 
 /** Calico's names: whoever brings its configuration along is told that there is no IPv6. */
 export const ipv6Wishes = {
-  assign_ipv6: z.union([z.boolean(), z.string()]).exactOptional(),
-  ipv6_pools: z.array(z.string()).exactOptional(),
+  assign_ipv6: z.union([z.boolean(), z.string()]).exactOptional().describe('false or "false"'),
+  ipv6_pools: z.array(z.string()).exactOptional().describe("an empty list"),
 } as const;
 
 type RuntimeWishes = { [Field in keyof typeof runtimeWishes]?: z.infer<(typeof runtimeWishes)[Field]> } & {
@@ -67,7 +69,7 @@ export function wishesOf({ runtimeConfig, args, ipam }: RuntimeWishes, { IP, MAC
     ...argument("IP", IP),
   ].map(asAddress);
   const macs = [
-    ...configured('"runtimeConfig.mac"', runtimeConfig?.mac === undefined ? [] : [runtimeConfig.mac]),
+    ...configured('"runtimeConfig.mac"', runtimeConfig?.mac ? [runtimeConfig.mac] : []), // runtimes in Go leave it empty
     ...argument("MAC", MAC),
   ].map(asMac);
   const address = theOnly(addresses, "one address an interface");
@@ -81,7 +83,7 @@ function configured(place: string, values: readonly string[] = []): Wish[] {
 
 /** Several values stand in one argument with commas between. */
 function argument(name: string, text: string | undefined): Wish[] {
-  const values = text === undefined || text === "" ? [] : text.split(",");
+  const values = text ? text.split(",") : [];
   return values.map((value) => ({ place: `argument "${name}" of CNI_ARGS`, value, code: CniCode.InvalidEnvironment }));
 }
 
@@ -115,12 +117,12 @@ function theOnly(wishes: readonly Wish[], allowed: string): string | undefined {
   if (first && other) {
     throw new CniError(
       other.code,
-      `Cannot give what is asked for: ${first.place} is "${first.value}" and ${other.place} is "${other.value}", allowed is ${allowed}`,
+      `Cannot give what is asked for: ${first.place} is ${show(first.value)} and ${other.place} is ${show(other.value)}, allowed is ${allowed}`,
     );
   }
   return first?.value;
 }
 
 function refuse({ place, value, code }: Wish, allowed: string): CniError {
-  return new CniError(code, `Cannot give what is asked for: ${place} is "${value}", allowed is ${allowed}`);
+  return new CniError(code, `Cannot give what is asked for: ${place} is ${show(value)}, allowed is ${allowed}`);
 }
