@@ -35,7 +35,7 @@ export const networkConfiguration = z.looseObject({
     .describe("an object with the file name of a plugin as type"),
   args: z.looseObject({}).exactOptional().describe("an object"),
   runtimeConfig: z.looseObject({}).exactOptional().describe("an object"),
-  dns: cniDns.exactOptional().describe("an object {nameservers, domain, search, options}"),
+  dns: cniDns.exactOptional(),
   prevResult: z.looseObject({}).exactOptional().describe("the result of the plugin before, an object"),
   "cni.dev/valid-attachments": attachments,
   "cni.dev/attachments": attachments,

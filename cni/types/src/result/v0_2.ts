@@ -16,7 +16,7 @@ export const result02 = z.looseObject({
   cniVersion: z.string().exactOptional().describe("a version"),
   ip4: ip4.describe("an object {ip (IPv4 CIDR), gateway, routes}"),
   ip6: ip6.describe("an object {ip (IPv6 CIDR), gateway, routes}"),
-  dns: cniDns.exactOptional().describe("an object {nameservers, domain, search, options}"),
+  dns: cniDns.exactOptional(),
 });
 
 export interface CniFamilyIp {

@@ -65,7 +65,7 @@ export function listResult<Ip extends typeof ip10>(ip: Ip) {
       interfaces: z.array(cniInterface).exactOptional().describe("a list of {name, mac, mtu, sandbox}"),
       ips: z.array(ip).exactOptional().describe("a list of {address (CIDR), gateway, interface}"),
       routes: z.array(cniRoute).exactOptional().describe("a list of {dst (CIDR), gw}"),
-      dns: cniDns.exactOptional().describe("an object {nameservers, domain, search, options}"),
+      dns: cniDns.exactOptional(),
     })
     .superRefine(({ interfaces = [], ips = [] }, context) => {
       const index = ips.findIndex((each) => (each.interface ?? -1) >= interfaces.length);
