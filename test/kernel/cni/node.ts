@@ -111,6 +111,17 @@ export class TestNode {
     return `/run/netns/${name}`;
   }
 
+  /** Starts a program in a pod's namespace, which lives as long as that. */
+  keepAlive(netns: string): { stop: () => Promise<void> } {
+    const keeper = start({ file: "nsenter", args: [`--net=${netns}`, "sleep", "600"] });
+    return {
+      async stop() {
+        keeper.kill("SIGKILL");
+        await keeper.ended.catch(() => undefined);
+      },
+    };
+  }
+
   async removeNamespace(path: string): Promise<void> {
     const name = path.slice("/run/netns/".length);
     await run({ file: "ip", args: ["netns", "del", name] });

@@ -89,6 +89,23 @@ test("ADD does not take the address of a living pod whose lease was lost, and th
   expect(second.json.ips).toMatchObject([{ address: "10.100.15.130/32" }]);
 });
 
+test("ADD takes an address over whose container is gone, link and all", async () => {
+  await node.writeState();
+  const [gone, netns] = [await node.createPod(), await node.createPod()];
+  await node.call("ADD", { containerId: "gone", netns: gone });
+  await node.forgetLeases();
+  // Something keeps the namespace alive, but nobody can find the container by it any more.
+  const keeper = node.keepAlive(gone);
+  await node.removeNamespace(gone);
+  const { exitCode, json } = await node.call("ADD", { containerId: "c1", netns, args });
+  expect({ exitCode, ips: json.ips }).toMatchObject({ exitCode: 0, ips: [{ address: "10.100.15.129/32" }] });
+  expect(await node.hostLinks()).toEqual([hostLink]);
+  await keeper.stop();
+  await node.call("DEL", { containerId: "gone" });
+  await node.call("DEL", { containerId: "c1", netns, args });
+  await expectNothingLeft();
+});
+
 test("ADD undoes everything when the pod's side cannot be configured", async () => {
   await node.writeState();
   const netns = await node.createPod();

@@ -1,0 +1,190 @@
+/** Addresses from another IPAM plugin: Debian's host-local and static, called by ours. */
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, jest, test } from "@jest/globals";
+import { run } from "../../../src/exec.ts";
+import { type Call, nothing, TestNode } from "./node.ts";
+
+jest.setTimeout(60_000);
+
+let node: TestNode;
+let netns: string;
+
+beforeEach(async () => {
+  node = await TestNode.create();
+  await node.writeState();
+  netns = await node.createPod();
+});
+
+afterEach(() => node.remove());
+
+const env = { CNI_PATH: "/nonexistent:/usr/lib/cni" };
+
+const call = (ipam: object, others: Call = {}): Call => {
+  const { config, ...rest } = others;
+  return { containerId: "c1", netns, env, ...rest, config: { cniVersion: "1.0.0", ...config, ipam } };
+};
+
+const hostLocal = (subnet = "10.77.0.0/29", others: object = {}) => ({
+  type: "host-local",
+  dataDir: join(node.runDir, "host-local"),
+  ranges: [[{ subnet }]],
+  ...others,
+});
+
+/** What host-local holds. */
+async function held(): Promise<string[]> {
+  const names = await readdir(join(node.runDir, "host-local/pods")).catch(() => []);
+  return names.filter((name) => /^[0-9.]+$/.test(name));
+}
+
+describe("host-local", () => {
+  test("gives the address, which the pod has as a /32, and takes it back", async () => {
+    const { json } = await node.call("ADD", call(hostLocal()));
+    expect(json).toMatchObject({
+      ips: [{ address: "10.77.0.2/32", interface: 1 }],
+      routes: [{ dst: "0.0.0.0/0", gw: "169.254.1.1" }],
+    });
+    expect(await node.ip("route")).toMatchObject([{ dst: "10.77.0.2", protocol: "80" }]);
+    expect(await held()).toEqual(["10.77.0.2"]);
+    expect(await node.call("CHECK", call(hostLocal(), { config: { prevResult: json } }))).toMatchObject({
+      exitCode: 0,
+    });
+    expect(await node.call("DEL", call(hostLocal()))).toMatchObject({ exitCode: 0 });
+    expect(await held()).toEqual([]);
+    expect(await node.remains()).toMatchObject({ ...nothing, leases: [], strayFiles: [] });
+  });
+
+  test("gives the routes that lead to the pod's link, and the DNS", async () => {
+    const ipam = hostLocal(undefined, { routes: [{ dst: "10.77.0.0/16" }, { dst: "192.0.2.0/24", gw: "10.77.0.1" }] });
+    const { json } = await node.call("ADD", call(ipam));
+    expect(json.routes).toEqual([
+      { dst: "10.77.0.0/16", gw: "169.254.1.1" },
+      { dst: "192.0.2.0/24", gw: "169.254.1.1" },
+    ]);
+    expect(await node.podIp(netns, "route", "show", "table", "main")).toMatchObject([
+      { dst: "10.77.0.0/16", gateway: "169.254.1.1" },
+      { dst: "169.254.1.1" },
+      { dst: "192.0.2.0/24", gateway: "169.254.1.1" },
+    ]);
+  });
+
+  test("may give several addresses", async () => {
+    const ipam = { ...hostLocal(), ranges: [[{ subnet: "10.77.0.0/29" }], [{ subnet: "10.78.0.0/29" }]] };
+    const { json } = await node.call("ADD", call(ipam));
+    expect(json.ips.map(({ address }: { address: string }) => address)).toEqual(["10.77.0.2/32", "10.78.0.2/32"]);
+    const other = await node.createPod();
+    await node.call("ADD", { containerId: "c2", netns: other });
+    for (const address of ["10.77.0.2", "10.78.0.2"]) {
+      await run({ file: "nsenter", args: [`--net=${other}`, "ping", "-c1", "-W5", address] });
+    }
+  });
+
+  test("is asked once for a repeated ADD, and again where the first one is broken", async () => {
+    const first = await node.call("ADD", call(hostLocal()));
+    expect((await node.call("ADD", call(hostLocal()))).json).toEqual(first.json);
+    await node.podIp(netns, "link", "set", "eth0", "down");
+    expect((await node.call("ADD", call(hostLocal()))).json.ips).toHaveLength(1);
+    expect(await held()).toHaveLength(1);
+  });
+
+  test("hands its error through", async () => {
+    const { exitCode, json } = await node.call("ADD", call(hostLocal("10.77.0.0/31")));
+    expect(exitCode).toBe(1);
+    expect(json).toMatchObject({
+      cniVersion: "1.0.0",
+      code: expect.any(Number),
+      msg: expect.stringContaining("10.77.0.0"),
+    });
+    expect(await node.remains()).toEqual(nothing);
+  });
+
+  test.each([
+    ["IPv6", () => hostLocal("2001:db8::/64"), '"2001:db8::2", allowed is IPv4, the network has no IPv6'],
+    [
+      "the tunnel's address",
+      () => ({
+        ...hostLocal(),
+        ranges: [[{ subnet: "10.100.15.128/26", rangeStart: "10.100.15.128", gateway: "10.100.15.190" }]],
+      }),
+      "10.100.15.128, which is the tunnel's on this node, allowed is any other address",
+    ],
+    ["an IPv6 route", () => hostLocal(undefined, { routes: [{ dst: "::/0" }] }), '"::/0", allowed is IPv4'],
+  ])("is undone when it gives %s", async (_, ipam, problem) => {
+    const { json } = await node.call("ADD", call(ipam()));
+    expect(json).toMatchObject({ code: 7, msg: expect.stringContaining(`"host-local" gave: ${problem}`) });
+    expect(await held()).toEqual([]);
+    expect(await node.remains()).toMatchObject({ hostLinks: [], endpoints: 0, guarded: [] });
+  });
+
+  test("is undone when a later step fails", async () => {
+    await node.podIp(netns, "link", "add", "bridge0", "type", "bridge");
+    await node.podIp(netns, "link", "set", "bridge0", "up");
+    await node.podIp(netns, "route", "add", "default", "dev", "bridge0", "metric", "4294967295");
+    expect((await node.call("ADD", call(hostLocal()))).exitCode).toBe(1);
+    expect(await held()).toEqual([]);
+  });
+
+  test("fails CHECK when it does not hold the address any more", async () => {
+    const { json } = await node.call("ADD", call(hostLocal()));
+    await run({ file: "rm", args: [join(node.runDir, "host-local/pods/10.77.0.2")] });
+    const { exitCode } = await node.call("CHECK", call(hostLocal(), { config: { prevResult: json } }));
+    expect(exitCode).toBe(1);
+  });
+});
+
+test("static gives what the configuration says", async () => {
+  const ipam = { type: "static", addresses: [{ address: "10.77.0.9/24" }], dns: { nameservers: ["10.96.0.10"] } };
+  const { json } = await node.call("ADD", call(ipam));
+  expect(json).toMatchObject({
+    ips: [{ address: "10.77.0.9/32", interface: 1 }],
+    dns: { nameservers: ["10.96.0.10"] },
+  });
+  expect(await node.call("DEL", call(ipam))).toMatchObject({ exitCode: 0 });
+  expect(await node.remains()).toEqual(nothing);
+});
+
+/** A plugin of version 1.1.0, which Debian has none of: it notes what it is called for. */
+async function noteTaker(): Promise<{ path: string; notes: () => Promise<string[]> }> {
+  const directory = join(node.stateDir, "plugins");
+  await mkdir(directory, { recursive: true });
+  const notes = join(directory, "notes");
+  const answer = `{"cniVersion":"1.1.0","ips":[{"address":"10.77.0.9/24"}]}`;
+  const script = `#!/bin/sh
+echo "$CNI_COMMAND $CNI_CONTAINERID $CNI_IFNAME" >> ${notes}
+[ "$CNI_COMMAND" = STATUS ] && [ -e ${directory}/full ] && { echo '{"code":50,"msg":"full"}'; exit 1; }
+[ "$CNI_COMMAND" != ADD ] || echo '${answer}'
+`;
+  await writeFile(join(directory, "note-taker"), script, { mode: 0o755 });
+  return { path: directory, notes: async () => (await readFile(notes, "utf8")).trim().split("\n") };
+}
+
+test("GC releases each attachment that goes, then is told to the IPAM plugin", async () => {
+  const { path, notes } = await noteTaker();
+  const others = { env: { CNI_PATH: path }, config: { cniVersion: "1.1.0" } };
+  await node.call("ADD", call({ type: "note-taker" }, others));
+  expect(await node.call("GC", call({ type: "note-taker" }, { ...others, containerId: "", netns: "" }))).toMatchObject({
+    exitCode: 0,
+  });
+  expect(await notes()).toEqual(["ADD c1 eth0", "DEL c1 eth0", "GC  eth0"]);
+  expect(await node.remains()).toEqual(nothing);
+});
+
+test("STATUS asks the IPAM plugin, whose error is handed through", async () => {
+  const { path } = await noteTaker();
+  const status = () => node.call("STATUS", { env: { CNI_PATH: path }, config: { ipam: { type: "note-taker" } } });
+  expect((await status()).json.code).toBe(51); // no tunnel here
+  await writeFile(join(path, "full"), "");
+  expect((await status()).json).toMatchObject({ code: 50, msg: "full" });
+});
+
+test.each(["0.3.1", "0.4.0", "1.0.0"])("host-local and ours speak version %s", async (cniVersion) => {
+  const { json } = await node.call("ADD", call(hostLocal(), { config: { cniVersion } }));
+  expect(json).toMatchObject({ cniVersion, ips: [{ address: "10.77.0.2/32", interface: 1 }] });
+});
+
+test("a plugin that is not there is named, with where it was looked for", async () => {
+  const { json } = await node.call("ADD", call({ type: "no-such-ipam" }));
+  expect(json).toMatchObject({ code: 7, msg: expect.stringContaining('Cannot find the plugin "no-such-ipam"') });
+  expect(json.msg).toContain("/nonexistent:/usr/lib/cni");
+});
