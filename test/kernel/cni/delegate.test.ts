@@ -51,8 +51,8 @@ async function addressOf(containerId: string): Promise<string | undefined> {
 
 const leases = async () => (await readdir(join(scratch.path, "pods"))).filter((name) => name.startsWith("10."));
 
-async function failureOf(run: Promise<unknown>): Promise<object> {
-  const error = await run.then(
+async function failureOf(work: Promise<unknown>): Promise<object> {
+  const error = await work.then(
     () => undefined,
     (thrown) => thrown,
   );

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { CniError } from "@containernetworking/cni-types-ts";
 import { afterEach, beforeEach, expect, jest, test } from "@jest/globals";
 import { type DelegateCall, delegate } from "../../../cni/delegate.ts";
+import { run } from "../../../src/exec.ts";
 import { Scratch } from "../../lib/scratch.ts";
 import { waitFor } from "../../lib/wait.ts";
 
@@ -37,8 +38,8 @@ function call(path: readonly string[], more: Partial<DelegateCall> = {}): Delega
   };
 }
 
-async function failureOf(run: Promise<unknown>): Promise<CniError> {
-  const error = await run.then(
+async function failureOf(work: Promise<unknown>): Promise<CniError> {
+  const error = await work.then(
     () => undefined,
     (thrown) => thrown,
   );
@@ -196,6 +197,25 @@ test.each([
     code: 7,
     message: `Cannot find the plugin "${type}": ${problem}`,
   });
+});
+
+test("a program in the directory of the call, which CNI_PATH names with a dot, is not mistaken for one in PATH", async () => {
+  const here = await plugin("echo 1", { directory: "here" });
+  const elsewhere = await plugin("echo 2", { directory: "elsewhere" });
+  const { stdout } = await run({
+    file: process.execPath,
+    args: [
+      "--input-type=module",
+      "-e",
+      `const { delegate } = await import(${JSON.stringify(join(import.meta.dirname, "../../../cni/delegate.ts"))});
+      const { signal } = new AbortController();
+      const call = { type: "hostile", environment: process.env, path: ["."], configuration: "{}", signal };
+      console.log(await delegate("ADD", call));`,
+    ],
+    cwd: here,
+    env: { NODE_OPTIONS: "", PATH: `${elsewhere}:${process.env.PATH}` },
+  });
+  expect(stdout).toBe("1");
 });
 
 test("what a plugin writes to standard error is logged in short, and only there", async () => {
