@@ -14,9 +14,9 @@ export interface Command {
   readonly env?: Readonly<Record<string, string>>;
   /** The program sees exactly `env`: nothing of our own environment, and no locale. */
   readonly onlyEnv?: boolean;
-  /** Ends the program when it aborts: by SIGTERM, and by SIGKILL 5 s later. What the program started itself is not awaited then. */
+  /** Ends the program when it aborts: by SIGTERM, and by SIGKILL 5 s later. What it started itself is not awaited then. */
   readonly signal?: AbortSignal;
-  /** Characters of standard output, and as many of standard error: a program that prints more is ended. 100 million unless given. */
+  /** Characters of each output, 100 million unless given: a program that prints more is ended. */
   readonly outputLimit?: number;
   readonly cwd?: string;
   /** Output goes straight to our own standard output and error and is not collected. */
