@@ -96,6 +96,9 @@ describe("host-local", () => {
       code: expect.any(Number),
       msg: expect.stringContaining("10.77.0.0"),
     });
+    // It refuses DEL of such a range as well: until it has said that nothing is held, the endpoint tells of it.
+    expect(await node.remains()).toEqual({ ...nothing, endpoints: 1 });
+    await node.call("DEL", call(hostLocal()));
     expect(await node.remains()).toEqual(nothing);
   });
 
