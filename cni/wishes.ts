@@ -69,7 +69,7 @@ export function wishesOf({ runtimeConfig, args, ipam }: RuntimeWishes, { IP, MAC
     ...argument("IP", IP),
   ].map(asAddress);
   const macs = [
-    ...configured('"runtimeConfig.mac"', runtimeConfig?.mac ? [runtimeConfig.mac] : []), // runtimes in Go leave it empty
+    ...configured('"runtimeConfig.mac"', runtimeConfig?.mac ? [runtimeConfig.mac] : []), // Go leaves it empty
     ...argument("MAC", MAC),
   ].map(asMac);
   const address = theOnly(addresses, "one address an interface");

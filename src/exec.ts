@@ -14,7 +14,7 @@ export interface Command {
   readonly env?: Readonly<Record<string, string>>;
   /** The program sees exactly `env`: nothing of our own environment, and no locale. */
   readonly onlyEnv?: boolean;
-  /** Ends the program when it aborts: by SIGTERM, and by SIGKILL 5 s later. What it started itself is not awaited then. */
+  /** Ends the program when it aborts: by SIGTERM, and by SIGKILL 5 s later. What it started is not awaited. */
   readonly signal?: AbortSignal;
   /** Characters of each output, 100 million unless given: a program that prints more is ended. */
   readonly outputLimit?: number;
