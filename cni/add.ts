@@ -94,9 +94,12 @@ async function unchanged(
   if (!isWhatIsAskedFor) {
     return undefined;
   }
-  const difference =
-    (await ipam.check(attachment, attached.addresses)) ?? (await firstDifference(attachment, attached, host, pod));
-  return difference === undefined ? attached : undefined;
+  const isHeld = await ipam.check(attachment, attached.addresses).then(
+    (problem) => problem === undefined,
+    () => false, // another plugin reports it as its error
+  );
+  const isWhole = isHeld && (await firstDifference(attachment, attached, host, pod)) === undefined;
+  return isWhole ? attached : undefined;
 }
 
 interface Ground {

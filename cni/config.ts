@@ -41,7 +41,23 @@ const pluginConfiguration = networkConfiguration.extend({
 
 export type PluginConfiguration = z.infer<typeof pluginConfiguration>;
 
+/** All that DEL needs: what is wrong elsewhere, perhaps since ADD, must not keep a pod from being removed. */
+const removalConfiguration = z.object({
+  cniVersion: pluginConfiguration.shape.cniVersion,
+  name: pluginConfiguration.shape.name,
+  type: pluginConfiguration.shape.type,
+  runDir: pluginConfiguration.shape.runDir,
+  stateDir: pluginConfiguration.shape.stateDir,
+  ipam: networkConfiguration.shape.ipam,
+  log: pluginConfiguration.shape.log.catch(logConfiguration.parse({})),
+});
+
 /** @throws CniError, naming the field, its value and what is allowed */
 export function parseConfiguration(text: string): PluginConfiguration {
   return parseNetworkConfiguration(text, pluginConfiguration);
+}
+
+/** The same for DEL. */
+export function parseRemovalConfiguration(text: string): PluginConfiguration {
+  return { ...parseNetworkConfiguration(text, removalConfiguration), guard: guard.parse({}) };
 }

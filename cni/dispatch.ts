@@ -13,7 +13,7 @@ import {
   validAttachments,
 } from "@containernetworking/cni-types-ts";
 import { knownArguments, namedAttachment, plainAttachment } from "./attachment.ts";
-import { type PluginConfiguration, parseConfiguration } from "./config.ts";
+import { type PluginConfiguration, parseConfiguration, parseRemovalConfiguration } from "./config.ts";
 import type { Host } from "./host.ts";
 import type { Ipam } from "./ipam.ts";
 import { openLog } from "./log.ts";
@@ -52,13 +52,14 @@ async function run(call: CniCall, request: CniRequest, wrapHost: WrapHost): Prom
   if (call.command === "VERSION") {
     return version(callerVersion(request.configuration));
   }
-  const config = parseConfiguration(request.configuration);
+  const parse = call.command === "DEL" ? parseRemovalConfiguration : parseConfiguration;
+  const config = parse(request.configuration);
   requireVersionFor(call.command, config.cniVersion);
   // Loaded only now: reading netlink's tables takes as long as the rest of a start, and VERSION does not need them.
   const [{ openHost, closeHost }, { ipamOf }] = await Promise.all([import("./host.ts"), import("./ipam.ts")]);
   const log = openLog(config.log);
   const host = wrapHost(openHost(config, log));
-  const ipam = ipamOf(config, host.leases, { ...request, path: call.path });
+  const ipam = ipamOf(config, host.leases, { ...request, path: call.path, log });
   const began = performance.now();
   try {
     const answer = await runVerb({ call, config, ipam, signal: request.signal }, host);

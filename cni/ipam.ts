@@ -6,6 +6,7 @@ import {
   type CniCommand,
   type CniDns,
   CniError,
+  type CniVersion,
   type Environment,
   parseResult,
 } from "@containernetworking/cni-types-ts";
@@ -14,6 +15,7 @@ import type { NodeState } from "../src/node-state.ts";
 import { type Attachment, describeOwner } from "./attachment.ts";
 import { ownIpam, type PluginConfiguration } from "./config.ts";
 import { delegate } from "./delegate.ts";
+import type { Host } from "./host.ts";
 import { defaultRoute } from "./pod.ts";
 
 export interface Given {
@@ -53,11 +55,15 @@ export interface Delegation {
   /** What the runtime wrote to standard input. */
   readonly configuration: string;
   readonly signal: AbortSignal;
+  readonly log: Host["log"];
 }
 
-export function ipamOf({ ipam }: PluginConfiguration, leases: Pool, delegation: Delegation): Ipam {
+/** For a plugin that takes addresses back. */
+const releaseLimitMs = 30_000;
+
+export function ipamOf({ ipam, cniVersion }: PluginConfiguration, leases: Pool, delegation: Delegation): Ipam {
   const type = ipam?.type ?? ownIpam;
-  return type === ownIpam ? poolIpam(leases) : pluginIpam(type, delegation);
+  return type === ownIpam ? poolIpam(leases) : pluginIpam(type, cniVersion, delegation);
 }
 
 /** The node's own pool. */
@@ -89,20 +95,22 @@ export function poolIpam(leases: Pool): Ipam {
 }
 
 /** CNI spec 1.1.0, section 4: the plugin is called with the same environment and the same standard input. */
-function pluginIpam(type: string, delegation: Delegation): Ipam {
-  const call = (command: CniCommand, environment?: Environment) =>
-    delegate(command, { type, ...delegation, environment: { ...delegation.environment, ...environment } });
+function pluginIpam(type: string, cniVersion: CniVersion, delegation: Delegation): Ipam {
+  const call = (command: CniCommand, changes: Partial<Delegation> = {}) =>
+    delegate(command, { type, ...delegation, ...changes });
   return {
     type,
     async add(_, node, { isRepeated }) {
       if (isRepeated) {
         await call("DEL"); // plugins such as host-local refuse a second ADD
       }
-      return given(type, parseResult(await call("ADD")), node);
+      return given(type, parseResult(await call("ADD"), cniVersion), node);
     },
     async release({ containerId, interfaceName }) {
-      // Of an attachment that GC removes, the runtime's call says nothing.
-      await call("DEL", { CNI_CONTAINERID: containerId, CNI_IFNAME: interfaceName });
+      // Of an attachment that GC removes, the runtime's call says nothing; and one that was told to stop takes back too.
+      const own = { CNI_CONTAINERID: containerId, CNI_IFNAME: interfaceName };
+      const signal = AbortSignal.timeout(releaseLimitMs);
+      await call("DEL", { environment: { ...delegation.environment, ...own }, signal });
     },
     async check() {
       await call("CHECK");

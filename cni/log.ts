@@ -6,7 +6,6 @@ import { mkdir } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { finished } from "node:stream/promises";
 import { z } from "zod";
-import { lockName } from "../src/linux/lock.ts";
 
 const levels = ["debug", "info", "warn", "error"] as const;
 
@@ -73,6 +72,7 @@ async function appendRotated(lines: string, { file, maxSizeMegabytes, maxFiles }
     return;
   }
   const { createStream } = await import("rotating-file-stream");
+  const { lockName } = await import("../src/linux/lock.ts");
   const path = dirname(file);
   await mkdir(path, { recursive: true });
   const { signal } = new AbortController();

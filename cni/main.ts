@@ -17,7 +17,8 @@ const { exitCode, output } = await dispatch(request);
 const isHeard = await print(output);
 if (!isHeard && command === "ADD" && exitCode === 0) {
   // Nobody knows of the interface, so nobody would ever remove it.
-  await dispatch({ ...request, environment: { ...process.env, CNI_COMMAND: "DEL" } });
+  const { signal } = new AbortController(); // also where the runtime has told us to stop
+  await dispatch({ ...request, environment: { ...process.env, CNI_COMMAND: "DEL" }, signal });
 }
 process.exitCode = isHeard ? exitCode : 1;
 

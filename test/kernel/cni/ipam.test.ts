@@ -3,7 +3,8 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, jest, test } from "@jest/globals";
 import { run } from "../../../src/exec.ts";
-import { type Call, nothing, TestNode } from "./node.ts";
+import { waitFor } from "../../lib/wait.ts";
+import { type Call, nothing, stateOf, TestNode } from "./node.ts";
 
 jest.setTimeout(60_000);
 
@@ -88,6 +89,15 @@ describe("host-local", () => {
     expect(await held()).toHaveLength(1);
   });
 
+  test("is asked anew by a repeated ADD when it does not hold the address any more", async () => {
+    const first = await node.call("ADD", call(hostLocal()));
+    await run({ file: "rm", args: [join(node.runDir, "host-local/pods/10.77.0.2")] });
+    const second = await node.call("ADD", call(hostLocal()));
+    expect(second.json.ips).toHaveLength(1);
+    expect(await held()).toEqual([second.json.ips[0].address.split("/")[0]]);
+    expect(second.json.interfaces).toEqual(first.json.interfaces);
+  });
+
   test("hands its error through", async () => {
     const { exitCode, json } = await node.call("ADD", call(hostLocal("10.77.0.0/31")));
     expect(exitCode).toBe(1);
@@ -170,6 +180,20 @@ test("GC releases each attachment that goes, then is told to the IPAM plugin", a
     exitCode: 0,
   });
   expect(await notes()).toEqual(["ADD c1 eth0", "DEL c1 eth0", "GC  eth0"]);
+  expect(await node.remains()).toEqual(nothing);
+});
+
+test("an ADD that is told to stop releases what the IPAM plugin gave", async () => {
+  const { path, notes } = await noteTaker();
+  const stops = join(import.meta.dirname, "killable.ts");
+  // Behind the step that reserves the addresses.
+  const env = { CNI_PATH: path, CNI_TEST_STOP_AT: "3" };
+  const add = node.start("ADD", call({ type: "note-taker" }, { env, config: { cniVersion: "1.1.0" }, program: stops }));
+  await waitFor(async () => (await stateOf(add)) === "T", { what: "ADD stopped", timeoutMs: 20_000 });
+  add.kill("SIGTERM");
+  add.kill("SIGCONT");
+  expect((await add.ended).exitCode).toBe(1);
+  expect(await notes()).toEqual(["ADD c1 eth0", "DEL c1 eth0"]);
   expect(await node.remains()).toEqual(nothing);
 });
 

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, jest, test } from "@jest/globals";
 import { assetPath } from "../../../src/assets.ts";
 import { type Process, run } from "../../../src/exec.ts";
 import { waitFor } from "../../lib/wait.ts";
-import { type Answer, nothing, TestNode } from "./node.ts";
+import { type Answer, nothing, stateOf, TestNode } from "./node.ts";
 
 jest.setTimeout(300_000);
 
@@ -90,11 +90,6 @@ async function isAtTheLock({ pid }: Process): Promise<boolean> {
   const names = await readdir(directory).catch(() => []);
   const targets = await Promise.all(names.map((name) => readlink(join(directory, name)).catch(() => "")));
   return targets.some((target) => target.endsWith("/containers.lock"));
-}
-
-async function stateOf({ pid }: Process): Promise<string> {
-  const status = await readFile(`/proc/${pid}/status`, "utf8").catch(() => "");
-  return /State:\t(.)/.exec(status)?.[1] ?? "gone";
 }
 
 /** An ADD that was stopped when it began the step, and goes on with `kill("SIGCONT")`. */

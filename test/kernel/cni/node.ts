@@ -1,5 +1,5 @@
 /** A node for tests: a network namespace, state directories, pods' namespaces, and the plugin run as a runtime runs it. */
-import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { assetPath } from "../../../src/assets.ts";
@@ -279,4 +279,10 @@ export class TestNode {
 async function ip(namespace: string, args: readonly string[]): Promise<unknown> {
   const { stdout } = await run({ file: "ip", args: ["-n", namespace, "-d", "-j", ...args] });
   return stdout === "" ? [] : JSON.parse(stdout);
+}
+
+/** The process's state as proc(5) has it: T is stopped. */
+export async function stateOf({ pid }: Process): Promise<string> {
+  const status = await readFile(`/proc/${pid}/status`, "utf8").catch(() => "");
+  return /State:\t(.)/.exec(status)?.[1] ?? "gone";
 }

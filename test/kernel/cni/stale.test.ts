@@ -62,6 +62,22 @@ test("DEL takes CNI_ARGS that ADD refuses", async () => {
   expect(await node.call("DEL", strange)).toEqual(done);
 });
 
+test("DEL takes a configuration that ADD refuses, as far as it does not need it", async () => {
+  const netns = await node.createPod();
+  await node.call("ADD", { containerId: "c1", netns, args });
+  const config = {
+    mtu: "big",
+    guard: { allowIpip: "yes" },
+    log: { level: "loud" },
+    runtimeConfig: { mac: 7, ips: "10.0.0.1" },
+    args: 7,
+    dns: 7,
+    prevResult: { cniVersion: "9.9.9", ips: 7 },
+  };
+  expect(await node.call("DEL", { containerId: "c1", netns, args, config })).toEqual(done);
+  expect(await node.leases()).toEqual([]);
+});
+
 test("a pod's new sandbox takes over the link name, and the old one's late DEL leaves it alone", async () => {
   const [older, newer] = [await node.createPod(), await node.createPod()];
   await node.call("ADD", { containerId: "old", netns: older, args });
