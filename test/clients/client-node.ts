@@ -50,7 +50,7 @@ export class ClientNode implements AsyncDisposable {
   }
 
   /** Our entry in a list of plugins. */
-  get ourPlugin(): object {
+  get ourPlugin(): { type: "cni-ipip"; runDir: string; stateDir: string } {
     return { type: "cni-ipip", runDir: this.node.runDir, stateDir: this.node.stateDir };
   }
 
@@ -102,9 +102,10 @@ export function inside(namespace: string, command: Command): Command {
   return { ...command, file: "nsenter", args: [`--net=${namespace}`, command.file, ...command.args] };
 }
 
-/** One echo request. Throws when no answer comes. */
-export async function ping(namespace: string, address: string): Promise<void> {
-  await run(inside(namespace, { file: "ping", args: ["-n", "-c", "1", "-W", "5", address] }));
+/** One echo request. Throws when no answer comes within the time. */
+export async function ping(namespace: string, address: string, timeoutSeconds = 5): Promise<void> {
+  const args = ["-n", "-c", "1", "-W", String(timeoutSeconds), address];
+  await run(inside(namespace, { file: "ping", args }));
 }
 
 /** What a web server answers to a network namespace. It may take a while until it listens. */
