@@ -90,6 +90,16 @@ static __always_inline bool is_ours(void *context, __u32 ifindex, const struct i
 	}
 }
 
+/* Of a sound packet from whom nobody vouches for. */
+static __always_inline enum verdict verdict_on_stranger(void *context, __u32 ifindex, const struct iphdr *outer)
+{
+	if (is_ours(context, ifindex, outer))
+		return VERDICT_NOT_MEMBER;
+	if (is_member(outer->daddr))
+		return VERDICT_FORGED_TRANSIT;
+	return VERDICT_TRANSIT;
+}
+
 static __always_inline enum verdict decide(void *context, __u32 ifindex, const struct ipip_packet *packet)
 {
 	const struct iphdr *outer = &packet->outer;
@@ -100,11 +110,7 @@ static __always_inline enum verdict decide(void *context, __u32 ifindex, const s
 		return verdict_on_member(packet);
 	if (is_other_tunnel(outer))
 		return VERDICT_OTHER_TUNNEL;
-	if (is_ours(context, ifindex, outer))
-		return VERDICT_NOT_MEMBER;
-	if (is_member(outer->daddr))
-		return VERDICT_FORGED_TRANSIT;
-	return VERDICT_TRANSIT;
+	return verdict_on_stranger(context, ifindex, outer);
 }
 
 static __always_inline bool is_observing(void)

@@ -66,14 +66,22 @@ static __always_inline bool may_send_from(const struct pod_link *link, __be32 so
 	       is_allowed_source(link, source);
 }
 
-/* A pod that may send protocol 4 still reaches no tunnel of ours, nor a node by way of this one's address. */
+/*
+ * A pod that may send protocol 4 still reaches no tunnel of ours, nor a node by way of this one's address. It is always a
+ * stranger: where its allowed sources cover a node's address or the end of another tunnel, that does not make it one.
+ */
+static __always_inline enum verdict decide_on_pod(struct __sk_buff *skb, const struct ipip_packet *packet)
+{
+	return is_sound(packet) ? verdict_on_stranger(skb, skb->ifindex, &packet->outer) : VERDICT_MALFORMED;
+}
+
 static __always_inline int judge_ipip(struct __sk_buff *skb)
 {
 	struct ipip_packet packet;
 
 	if (!load_ipip_from_ethernet_skb(skb, &packet))
 		return TC_ACT_SHOT;
-	return settle(decide(skb, skb->ifindex, &packet), skb->len, TC_ACT_UNSPEC, TC_ACT_SHOT);
+	return settle(decide_on_pod(skb, &packet), skb->len, TC_ACT_UNSPEC, TC_ACT_SHOT);
 }
 
 static __always_inline int judge_ipv4(struct __sk_buff *skb, struct pod_link *link)
@@ -94,7 +102,7 @@ static __always_inline int judge_ipv4(struct __sk_buff *skb, struct pod_link *li
 }
 
 SEC("tc")
-int guard_tc_pod(struct __sk_buff *skb)
+int guard_workload(struct __sk_buff *skb)
 {
 	__u32 ifindex = skb->ifindex;
 	struct pod_link *link = bpf_map_lookup_elem(&pod_links, &ifindex);

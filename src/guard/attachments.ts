@@ -11,13 +11,16 @@ export class Attachments {
   readonly #directory: string;
   readonly #hooks: Readonly<Record<HookName, Hook>>;
 
-  /** @param directory on a bpffs, for the pins of attachments only */
-  constructor(directory: string) {
+  /**
+   * @param directory on a bpffs, for the pins of this guard's attachments only
+   * @param ownPrefix with which the names of the guard's tc programs begin, and no other guard's
+   */
+  constructor(directory: string, ownPrefix: string) {
     mkdirSync(directory, { recursive: true, mode: 0o700 });
     this.#directory = directory;
     this.#hooks = {
       tcx: new LinkHook("tcx", directory),
-      clsact: new ClsactHook(directory),
+      clsact: new ClsactHook(directory, ownPrefix),
       "xdp-native": new LinkHook("xdp-native", directory),
       "xdp-generic": new LinkHook("xdp-generic", directory),
     };

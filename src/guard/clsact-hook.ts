@@ -7,20 +7,20 @@ import { AttachmentRefused, type Device, type Hook, pinName } from "./hook.ts";
 /** Before all other filters, as one that accepts the packet hides those behind it; the handle only has to be known. */
 const place = { priority: 1, handle: 1 } as const;
 
-/** How the guard's own filters are told from others at the same place: the names of its tc programs begin so. */
-const ownPrefix = "guard_tc_";
-
 export class ClsactHook implements Hook {
   readonly name = "clsact";
   readonly #directory: string;
+  readonly #ownPrefix: string;
 
-  constructor(directory: string) {
+  /** @param ownPrefix how a guard's filters are told from others at the same place: its tc programs' names begin so */
+  constructor(directory: string, ownPrefix: string) {
     this.#directory = directory;
+    this.#ownPrefix = ownPrefix;
   }
 
   programId(ifindex: number): number | undefined {
     using program = attachedProgram(ifindex);
-    return program?.name.startsWith(ownPrefix) ? program.id : undefined;
+    return program?.name.startsWith(this.#ownPrefix) ? program.id : undefined;
   }
 
   attach(device: Device, program: BpfProgram): void {

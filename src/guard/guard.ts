@@ -67,7 +67,7 @@ export class HostNetGuard {
   static open(options: { readonly pinDirectory: string; readonly images: readonly Uint8Array[] }): HostNetGuard {
     takeOver(options.pinDirectory, options.images);
     const pinned = openHostNetPinned(options.pinDirectory);
-    const attachments = new Attachments(join(options.pinDirectory, pinFolders.links));
+    const attachments = new Attachments(join(options.pinDirectory, pinFolders.links), "guard_tc_");
     return new HostNetGuard(pinned, attachments);
   }
 

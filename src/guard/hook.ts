@@ -1,4 +1,4 @@
-/** A point in a device's receive path where the guard's programs can run. */
+/** A point in a device's receive path where a guard's programs can run. */
 import type { BpfProgram } from "libbpf-ts";
 
 /** tcx (Linux 6.6 and later) or a filter of the clsact qdisc; XDP in the driver or on the finished skb. */
@@ -33,7 +33,7 @@ export type RefusalReason =
   /** Anything else, such as an MTU that does not fit: the cause tells. */
   | "refused";
 
-/** The kernel, or somebody else's program, does not let the guard onto a hook. */
+/** The kernel, or somebody else's program, does not let a guard onto a hook. */
 export class AttachmentRefused extends Error {
   override readonly name = "AttachmentRefused";
   readonly hook: HookName;
@@ -41,7 +41,7 @@ export class AttachmentRefused extends Error {
 
   constructor(hook: HookName, device: Device, reason: RefusalReason, options: { detail: string; cause?: unknown }) {
     const { detail, cause } = options;
-    super(`Cannot attach the host-net guard to "${device.name}" by ${hook}: ${detail}`, { cause });
+    super(`Cannot attach the guard to "${device.name}" by ${hook}: ${detail}`, { cause });
     this.hook = hook;
     this.reason = reason;
   }

@@ -1,5 +1,4 @@
 /** Hooks whose attachment is a BPF link: the pinned link is all that holds the program there. */
-import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { BpfError, BpfLink, type BpfProgram } from "libbpf-ts";
 import { AttachmentRefused, type Device, type Hook, pinName, type RefusalReason } from "./hook.ts";
@@ -28,14 +27,10 @@ export class LinkHook implements Hook {
   }
 
   programId(ifindex: number): number | undefined {
-    const path = this.#path(ifindex);
-    if (!existsSync(path)) {
-      return undefined;
-    }
-    using link = BpfLink.openPinned(path);
-    const info = link.info();
+    using link = this.#open(ifindex);
+    const info = link?.info();
     // A link outlives its device and says 0 then, also when another device has got the number since.
-    return info.ifindex === ifindex ? info.programId : undefined;
+    return info?.ifindex === ifindex ? info.programId : undefined;
   }
 
   attach(device: Device, program: BpfProgram): void {
@@ -50,12 +45,21 @@ export class LinkHook implements Hook {
   }
 
   detach(ifindex: number): void {
-    const path = this.#path(ifindex);
-    if (existsSync(path)) {
-      using link = BpfLink.openPinned(path);
-      // Not by removing the pin alone: the kernel frees a link some time later, and the hook is taken until then.
-      link.detach();
-      link.unpin();
+    using link = this.#open(ifindex);
+    // Not by removing the pin alone: the kernel frees a link some time later, and the hook is taken until then.
+    link?.detach();
+    link?.unpin();
+  }
+
+  /** Undefined also when another process removes the pin at this moment. */
+  #open(ifindex: number): BpfLink | undefined {
+    try {
+      return BpfLink.openPinned(this.#path(ifindex));
+    } catch (error) {
+      if (error instanceof BpfError && error.code === "ENOENT") {
+        return undefined;
+      }
+      throw error;
     }
   }
 

@@ -1,8 +1,7 @@
 /** The workload guard of this node: what each pod may send, checked where it enters the host. */
 import { createHash } from "node:crypto";
-import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { supportsTcx } from "libbpf-ts";
+import { BpfError, supportsTcx } from "libbpf-ts";
 import { Attachments } from "./attachments.ts";
 import type { Device } from "./hook.ts";
 import {
@@ -22,7 +21,7 @@ import { closePinned, openPinned, type Pinned, pinFolders } from "./pins.ts";
 
 /** Maps of bpf/workload_guard_maps.h and the program of bpf/workload_guard.bpf.c */
 const mapNames = ["pod_links", "container_addresses"] as const;
-const programName = "guard_tc_pod";
+const programName = "guard_workload";
 
 export interface WorkloadPolicy {
   readonly containerId: string;
@@ -39,6 +38,9 @@ const noDrops = Object.fromEntries(
   Object.keys(podDropNumbers).map((reason) => [reason, { packets: 0n, bytes: 0n }]),
 ) as Record<PodDrop, Counter>;
 
+/** Of a device, a pin and a link whose device is gone. */
+const goneCodes: ReadonlySet<string> = new Set(["ENODEV", "ENOENT", "ENOLINK"]);
+
 /**
  * All of it is synchronous. Devices are those of the calling thread's network namespace. Any number of processes may use
  * it at once, each for links of its own.
@@ -50,14 +52,19 @@ export class WorkloadGuard {
 
   /** @returns `undefined` while sync has not pinned the guard in the directory */
   static openPinned(pinDirectory: string): WorkloadGuard | undefined {
-    return existsSync(join(pinDirectory, pinFolders.programs, programName))
-      ? new WorkloadGuard(pinDirectory)
-      : undefined;
+    try {
+      return new WorkloadGuard(pinDirectory);
+    } catch (error) {
+      if (error instanceof BpfError && error.code === "ENOENT") {
+        return undefined;
+      }
+      throw error;
+    }
   }
 
   private constructor(pinDirectory: string) {
     this.#pinned = openPinned(pinDirectory, mapNames, [programName]);
-    this.#attachments = new Attachments(join(pinDirectory, pinFolders.podLinks));
+    this.#attachments = new Attachments(join(pinDirectory, pinFolders.podLinks), programName);
   }
 
   /**
@@ -95,12 +102,15 @@ export class WorkloadGuard {
    * Content when nothing is known of it.
    */
   forget(ifindex: number): void {
-    this.#attachments.detach(this.#hook, ifindex);
     const entry = this.#entry(ifindex);
     if (entry) {
       this.#forgetAddresses(ifindex, entry, entry.addresses);
       this.#pinned.maps.pod_links.delete(encodeUint32(ifindex));
+    } else {
+      this.#forgetStrayAddresses(ifindex);
     }
+    // Last: stopped before, the program is there still and passes nothing without the entry.
+    this.#attachments.detach(this.#hook, ifindex);
   }
 
   /** Whether the kernel runs the guard's program on the link. */
@@ -120,18 +130,16 @@ export class WorkloadGuard {
 
   /** Every link that anything is known of, also those that are gone. */
   linkIndexes(): number[] {
-    const known = [...this.#pinned.maps.pod_links.keys()].map(decodeUint32);
-    return [...new Set([...known, ...this.#attachments.noted()])];
+    const { pod_links, container_addresses } = this.#pinned.maps;
+    const entries = [...pod_links.keys()].map(decodeUint32);
+    const holders = [...container_addresses.entries()].map(([, holder]) => decodeUint32(holder));
+    return [...new Set([...entries, ...holders, ...this.#attachments.noted()])];
   }
 
   /** Exchanges the program on links that run another version of it, between two packets. */
   upgrade(): void {
-    for (const ifindex of this.linkIndexes().filter((index) => this.isAttached(index))) {
-      this.#attachments.attach(
-        this.#hook,
-        { index: ifindex, name: String(ifindex) },
-        this.#pinned.programs[programName],
-      );
+    for (const ifindex of this.#attachments.noted().filter((index) => this.isAttached(index))) {
+      this.#exchange(ifindex);
     }
   }
 
@@ -147,6 +155,18 @@ export class WorkloadGuard {
   #entry(ifindex: number): PodLink | undefined {
     const bytes = this.#pinned.maps.pod_links.get(encodeUint32(ifindex));
     return bytes && decodePodLink(bytes);
+  }
+
+  /** Content when the link, or its attachment, goes at this moment. */
+  #exchange(ifindex: number): void {
+    try {
+      const device = { index: ifindex, name: String(ifindex) };
+      this.#attachments.attach(this.#hook, device, this.#pinned.programs[programName]);
+    } catch (error) {
+      if (!(error instanceof BpfError && goneCodes.has(error.code))) {
+        throw error;
+      }
+    }
   }
 
   #replacing(ifindex: number, policy: WorkloadPolicy): PodLink {
@@ -165,6 +185,13 @@ export class WorkloadGuard {
       flags: { "allow-ipip": policy.allowIpip, "allow-ipv6": policy.allowIpv6, silent: false },
       drops: isSame ? earlier.drops : noDrops,
     };
+  }
+
+  /** Addresses of a link without entry: a map was lost, or taken back by hand. */
+  #forgetStrayAddresses(ifindex: number): void {
+    const { container_addresses } = this.#pinned.maps;
+    const strays = [...container_addresses.entries()].filter(([, holder]) => decodeUint32(holder) === ifindex);
+    container_addresses.deleteBatch(strays.map(([key]) => key));
   }
 
   /** Not those that another link of the same container has taken over. */

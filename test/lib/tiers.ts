@@ -25,7 +25,7 @@ const REPORT = "report.json";
  * Test files of the kernel tier that run on every stock kernel too, since a verifier or map may answer otherwise there.
  * Those that start many programs are left out: emulated, a program takes up to 10 s to start.
  */
-const ON_EVERY_KERNEL = ["test/kernel/guard/decision", "test/kernel/guard/sets"];
+const ON_EVERY_KERNEL = ["test/kernel/guard/decision", "test/kernel/guard/sets", "test/kernel/guard/workload-decision"];
 /** The whole tier on one emulated kernel. */
 const MACHINE_LIMIT_MS = 12 * 60_000;
 

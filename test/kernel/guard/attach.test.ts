@@ -175,7 +175,7 @@ describe("attach()", () => {
     const link = await world.link("br0");
     expect(refusal(() => world.guard.attach(link, "xdp-native"))).toMatchObject({
       reason: "not-supported",
-      message: expect.stringContaining('Cannot attach the host-net guard to "br0" by xdp-native: '),
+      message: expect.stringContaining('Cannot attach the guard to "br0" by xdp-native: '),
     });
     expect(attachments()).toEqual(new Map([[link.index, { tc: tcHook, xdp: undefined }]]));
   });

@@ -1,14 +1,18 @@
 /** The hook of kernels before 6.6, which this kernel has as well. */
 
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "@jest/globals";
-import { attachClsact, BpfObject, type BpfProgram, queryClsact } from "libbpf-ts";
+import { attachClsact, BpfObject, BpfProgram, queryClsact } from "libbpf-ts";
+import { assetPath } from "../../../src/assets.ts";
 import { Attachments } from "../../../src/guard/attachments.ts";
 import { type HostNetPinned, openHostNetPinned } from "../../../src/guard/guard.ts";
 import { closePinned, takeOver } from "../../../src/guard/pins.ts";
 import { data, eth, frame, ipv4 } from "../../lib/packets.ts";
 import { compileForeign, compileOtherGuard } from "./compile.ts";
 import { type GuardedLink, GuardedNode, image, NODE, NODE_MAC, STRANGER } from "./guarded-node.ts";
+
+const workloadImage = readFileSync(assetPath("bpf/workload_guard.bpf.o"));
 
 let world: GuardedNode;
 let link: GuardedLink;
@@ -19,7 +23,7 @@ beforeEach(async () => {
   world = await GuardedNode.create();
   link = await world.link();
   pinned = takeOverHostNet(image);
-  attachments = new Attachments(join(world.pinDirectory, "links"));
+  attachments = new Attachments(join(world.pinDirectory, "links"), "guard_tc_");
 });
 
 afterEach(() => {
@@ -90,10 +94,30 @@ test("attach() refuses to take the place of somebody else's filter", async () =>
   const theirs = foreign.program("foreign_tc");
   world.enter(() => attachClsact(theirs, link.index, place));
   expect(() => attach(pinned.programs.guard_tc_ethernet)).toThrow(
-    'Cannot attach the host-net guard to "e0" by clsact: priority 1 is taken by program "foreign_tc"',
+    'Cannot attach the guard to "e0" by clsact: priority 1 is taken by program "foreign_tc"',
   );
   world.enter(() => attachments.detach("clsact", link.index));
   expect(attachedId()).toBe(theirs.id);
+});
+
+test("the workload guard's filter is not the host-net guard's, and neither takes the other's place", () => {
+  takeOver(world.pinDirectory, [image, workloadImage]);
+  using theirs = BpfProgram.openPinned(join(world.pinDirectory, "programs/guard_workload"));
+  const workloads = new Attachments(join(world.pinDirectory, "pod-links"), "guard_workload");
+  // The note of an earlier link of this number.
+  pinned.programs.guard_tc_ethernet.pin(join(world.pinDirectory, "links", `clsact-${link.index}`));
+  world.enter(() => workloads.attach("clsact", link, theirs));
+
+  expect(list()).toEqual(new Map());
+  expect(() => attach(pinned.programs.guard_tc_ethernet)).toThrow('is taken by program "guard_workload"');
+  world.enter(() => attachments.detach("clsact", link.index));
+  expect(attachedId()).toBe(theirs.id);
+
+  world.enter(() => workloads.detach("clsact", link.index));
+  attach(pinned.programs.guard_tc_ethernet);
+  expect(() => world.enter(() => workloads.attach("clsact", link, theirs))).toThrow('is taken by program "guard_tc_');
+  world.enter(() => workloads.detach("clsact", link.index));
+  expect(attachedId()).toBe(pinned.programs.guard_tc_ethernet.id);
 });
 
 test("list() forgets a filter that somebody removed with its qdisc", async () => {

@@ -1,176 +1,48 @@
-/** What a pod may send: the decision packet by packet, and the guard on real links. The pod is the neighbour behind e0. */
-import { readFileSync } from "node:fs";
+/** The workload guard on real links: what it remembers and forgets, and what it does to real frames. */
+import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "@jest/globals";
 import { attachClsact, BpfLink, BpfMap, BpfObject, BpfProgram } from "libbpf-ts";
-import { assetPath } from "../../../src/assets.ts";
-import { HostNetGuard } from "../../../src/guard/guard.ts";
-import { type Counter, encodeAddress, type PodDrop, present } from "../../../src/guard/layout.ts";
-import { WorkloadGuard, type WorkloadPolicy } from "../../../src/guard/workload-guard.ts";
-import { arp, data, eth, frame, icmpEcho, ipv4, ipv6, tcp, udp, unknownEthertype, vlan } from "../../lib/packets.ts";
+import { decodeUint32, encodeContainerAddress, encodeUint32 } from "../../../src/guard/layout.ts";
+import { containerKey, WorkloadGuard } from "../../../src/guard/workload-guard.ts";
+import { arp, data, eth, frame, ipv4, ipv6, udp, vlan } from "../../lib/packets.ts";
 import { waitFor } from "../../lib/wait.ts";
 import { compileForeign } from "./compile.ts";
-import { type GuardedLink, GuardedNode, image, MEMBER, NODE, NODE_MAC } from "./guarded-node.ts";
+import { type GuardedLink, type GuardedNode, MEMBER, NODE, NODE_MAC } from "./guarded-node.ts";
+import { GuardedPod, OTHER_POD, POD, packetFrom, SECOND } from "./guarded-pod.ts";
 
-const images = [image, readFileSync(assetPath("bpf/workload_guard.bpf.o"))];
-
-const POD = "10.100.9.193";
-const SECOND = "10.100.9.194";
-const OTHER_POD = "10.100.15.129";
-const SERVICE = "10.96.0.10";
-
-const policy: WorkloadPolicy = {
-  containerId: "c1",
-  addresses: [POD],
-  allowedSources: [],
-  allowIpip: false,
-  allowIpv6: false,
-};
-
+let pod: GuardedPod;
 let world: GuardedNode;
 let link: GuardedLink;
-let host: HostNetGuard;
 let guard: WorkloadGuard;
 
 beforeEach(async () => {
-  world = await GuardedNode.create();
-  link = await world.link();
-  host = HostNetGuard.open({ pinDirectory: world.pinDirectory, images });
-  guard = open();
+  pod = await GuardedPod.create();
+  ({ world, link, guard } = pod);
 });
 
-afterEach(async () => {
-  guard.close();
-  host.close();
-  await world.remove();
-});
+afterEach(() => pod.remove());
 
-function open(): WorkloadGuard {
-  const opened = WorkloadGuard.openPinned(world.pinDirectory);
-  if (opened === undefined) {
-    throw new Error("Cannot open the workload guard: it is not pinned");
-  }
-  return opened;
+function openMap(name: "pod_links" | "container_addresses"): BpfMap {
+  return BpfMap.openPinned(join(world.pinDirectory, "maps", name));
 }
 
-function protect(changes: Partial<WorkloadPolicy> = {}, on: GuardedLink = link): void {
-  world.enter(() => guard.protect(on, { ...policy, ...changes }));
+/** The links that have the addresses of containers, one for each address. */
+function holders(): number[] {
+  using addresses = openMap("container_addresses");
+  return [...addresses.entries()].map(([, holder]) => decodeUint32(holder));
 }
 
-function isAttached(on: GuardedLink = link): boolean {
-  return world.enter(() => guard.isAttached(on.index));
+/** The id of the program that the kernel runs on the pod's link, by the pin of the attachment. */
+function attachedProgram(): number {
+  using attachment = BpfLink.openPinned(join(world.pinDirectory, "pod-links", `tcx-${link.index}`));
+  return attachment.info().programId;
 }
-
-/** Reasons that were ever given for the link's packets, with how many. */
-function drops(on: GuardedLink = link): Partial<Record<PodDrop, Counter>> {
-  const seen = Object.entries(guard.drops(on.index) ?? {}).filter(([, { packets }]) => packets > 0n);
-  return Object.fromEntries(seen);
-}
-
-/** By a test run of the pinned program, as if the packet had come in on the link. */
-function judge(packet: Uint8Array, { ifindex = link.index } = {}): string {
-  const context = Buffer.alloc(180); // struct __sk_buff of linux/bpf.h
-  context.writeUInt32LE(ifindex, 40);
-  using program = BpfProgram.openPinned(join(world.pinDirectory, "programs/guard_tc_pod"));
-  const { returnValue } = world.enter(() => program.testRun({ data: packet, context }));
-  return { [-1]: "pass", 2: "drop" }[returnValue] ?? `returned ${returnValue}`;
-}
-
-const packetFrom = (source: string) => frame(eth(), ipv4(source, OTHER_POD), udp(40000, 53), data(32));
-const ipipTo = (destination: string) =>
-  frame(eth(), ipv4(POD, destination), ipv4(POD, OTHER_POD), udp(40000, 53), data(8));
-
-const rows: readonly [name: string, packet: Buffer, dropped: PodDrop | undefined][] = [
-  ["UDP from its own address", packetFrom(POD), undefined],
-  ["TCP to a service", frame(eth(), ipv4(POD, SERVICE), tcp(40000, 443)), undefined],
-  ["a ping to the node", frame(eth(), ipv4(POD, NODE), icmpEcho(), data(56)), undefined],
-  ["IP options", frame(eth(), ipv4(POD, OTHER_POD, { optionBytes: 40 }), udp(1, 2)), undefined],
-  ["a later fragment", frame(eth(), ipv4(POD, OTHER_POD, { protocol: 17, fragmentOffset: 1480 }), data(32)), undefined],
-  ["ARP", frame(eth("ff:ff:ff:ff:ff:ff"), arp(POD, "169.254.1.1")), undefined],
-  ["another pod's address", packetFrom(OTHER_POD), "spoofed-source"],
-  ["the node's address", packetFrom(NODE), "spoofed-source"],
-  ["the next address", packetFrom(SECOND), "spoofed-source"],
-  ["its address with the bytes turned", packetFrom("193.9.100.10"), "spoofed-source"],
-  ["loopback", packetFrom("127.0.0.1"), "spoofed-source"],
-  ["multicast as source", packetFrom("224.0.0.1"), "spoofed-source"],
-  ["no address yet", packetFrom("0.0.0.0"), "unspecified-source"],
-  ["IPIP to a node", ipipTo(MEMBER), "ipip"],
-  ["IPIP to its own node", ipipTo(NODE), "ipip"],
-  ["IPIP with options", frame(eth(), ipv4(POD, NODE, { optionBytes: 4, protocol: 4 }), data(40)), "ipip"],
-  ["a later fragment of IPIP", frame(eth(), ipv4(POD, NODE, { protocol: 4, fragmentOffset: 8 }), data(40)), "ipip"],
-  ["IPIP from a node's address", frame(eth(), ipv4(MEMBER, NODE), ipv4(POD, OTHER_POD), data(8)), "spoofed-source"],
-  ["IPv6", frame(eth(), ipv6(58), data(40)), "ipv6"],
-  ["a version that is not 4", frame(eth(), ipv4(POD, OTHER_POD, { version: 6 }), udp(1, 2)), "malformed"],
-  ["a header that is too short", frame(eth(), ipv4(POD, OTHER_POD, { headerWords: 4 }), udp(1, 2)), "malformed"],
-  ["another ethertype", frame(eth(), unknownEthertype(), data(46)), "other-ethertype"],
-  // In a test run tags stay in the data, where the stack has the second one.
-  ["a VLAN tag in the data", frame(eth(), vlan(7), ipv4(POD, OTHER_POD), udp(1, 2), data(20)), "other-ethertype"],
-];
-
-test.each(rows)("the decision: %s", (_, packet, dropped) => {
-  protect();
-  expect(judge(packet)).toBe(dropped === undefined ? "pass" : "drop");
-  const counted = dropped === undefined ? {} : { [dropped]: { packets: 1n, bytes: BigInt(packet.length) } };
-  expect(drops()).toEqual(counted);
-});
-
-test("a link that nothing is known of passes nothing", () => {
-  expect(judge(packetFrom(POD))).toBe("drop");
-  expect(judge(frame(eth(), arp(POD, "169.254.1.1")))).toBe("drop");
-});
-
-test("IPv6 passes where it is allowed", () => {
-  protect({ allowIpv6: true });
-  expect(judge(frame(eth(), ipv6(58), data(40)))).toBe("pass");
-  expect(judge(ipipTo(MEMBER))).toBe("drop");
-});
-
-describe("with IPIP allowed", () => {
-  beforeEach(async () => {
-    protect({ allowIpip: true });
-    using members = BpfMap.openPinned(join(world.pinDirectory, "maps/members_exact"));
-    members.set(encodeAddress(MEMBER), present);
-    await world.node.ip("route", "add", "198.51.100.0/24", "via", "10.0.0.254");
-  });
-
-  test("it passes to others", () => {
-    expect(judge(ipipTo("198.51.100.9"))).toBe("pass");
-    expect(judge(packetFrom(POD))).toBe("pass");
-  });
-
-  test.each([
-    ["this node", NODE, "not-member"],
-    ["this node by multicast", "224.0.0.1", "not-member"],
-    ["another node, which would take it for this one's after masquerading", MEMBER, "forged-transit"],
-  ] as const)("it does not reach %s", (_, destination, verdict) => {
-    expect(judge(ipipTo(destination))).toBe("drop");
-    expect(host.counters()[verdict].packets).toBe(1n);
-  });
-
-  test("it is only from the pod's own address", () => {
-    expect(judge(frame(eth(), ipv4(OTHER_POD, "198.51.100.9"), ipv4(POD, OTHER_POD), data(8)))).toBe("drop");
-    expect(drops()).toMatchObject({ "spoofed-source": { packets: 1n } });
-  });
-});
-
-test.each([
-  ["192.0.2.8/29", ["192.0.2.8", "192.0.2.15"], ["192.0.2.7", "192.0.2.16"]],
-  ["192.0.2.9/32", ["192.0.2.9"], ["192.0.2.8", "192.0.2.10"]],
-  ["192.0.2.13/29", ["192.0.2.8"], ["192.0.2.16"]],
-  ["128.0.0.0/1", ["255.255.255.254", "128.0.0.1"], ["127.255.255.255"]],
-  ["0.0.0.0/0", ["8.8.8.8", "255.0.0.1"], ["0.0.0.0"]],
-])("the allowed source %s lets exactly its addresses through", (cidr, inside, outside) => {
-  protect({ allowedSources: [cidr] });
-  expect(inside.map((source) => judge(packetFrom(source)))).toEqual(inside.map(() => "pass"));
-  expect(outside.map((source) => judge(packetFrom(source)))).toEqual(outside.map(() => "drop"));
-  expect(judge(packetFrom(POD))).toBe("pass");
-});
 
 test("16 allowed sources are held, 17 are refused before anything is changed", () => {
   const sources = Array.from({ length: 17 }, (_, index) => `192.0.${index}.0/24`);
-  protect({ allowedSources: sources.slice(0, 16) });
-  expect(judge(packetFrom("192.0.15.1"))).toBe("pass");
-  expect(() => protect({ allowedSources: sources })).toThrow(
+  pod.protect({ allowedSources: sources.slice(0, 16) });
+  expect(() => pod.protect({ allowedSources: sources })).toThrow(
     "Cannot hold 17 allowed sources of one interface: the limit is 16",
   );
   expect(guard.policyOf(link.index)?.allowedSources).toEqual(sources.slice(0, 16));
@@ -178,7 +50,7 @@ test("16 allowed sources are held, 17 are refused before anything is changed", (
 
 test("9 addresses of one interface are refused", () => {
   const addresses = Array.from({ length: 9 }, (_, index) => `10.0.0.${index + 1}`);
-  expect(() => protect({ addresses })).toThrow("Cannot hold 9 addresses of one interface: the limit is 8");
+  expect(() => pod.protect({ addresses })).toThrow("Cannot hold 9 addresses of one interface: the limit is 8");
   expect(guard.policyOf(link.index)).toBeUndefined();
 });
 
@@ -188,161 +60,271 @@ describe("two links of one container", () => {
   beforeEach(async () => {
     await world.node.ipBatch("link add second type veth peer name second-peer");
     second = await world.link("second");
-    protect({ addresses: [POD] });
-    protect({ addresses: [SECOND] }, second);
+    pod.protect({ addresses: [POD] });
+    pod.protect({ addresses: [SECOND] }, second);
   });
 
   test("each sends from the other's address, and nobody else does", async () => {
-    expect(judge(packetFrom(SECOND))).toBe("pass");
-    expect(judge(packetFrom(POD), { ifindex: second.index })).toBe("pass");
+    expect(pod.judge(packetFrom(SECOND))).toBe("pass");
+    expect(pod.judge(packetFrom(POD), { ifindex: second.index })).toBe("pass");
     await world.node.ipBatch("link add third type veth peer name third-peer");
     const third = await world.link("third");
-    protect({ containerId: "c2", addresses: [OTHER_POD] }, third);
-    expect(judge(packetFrom(POD), { ifindex: third.index })).toBe("drop");
-    expect(judge(packetFrom(OTHER_POD))).toBe("drop");
+    pod.protect({ containerId: "c2", addresses: [OTHER_POD] }, third);
+    expect(pod.judge(packetFrom(POD), { ifindex: third.index })).toBe("drop");
+    expect(pod.judge(packetFrom(OTHER_POD))).toBe("drop");
   });
 
   test("forgetting one ends its address everywhere and keeps the other's", () => {
-    world.enter(() => guard.forget(second.index));
-    expect(judge(packetFrom(SECOND))).toBe("drop");
-    expect(judge(packetFrom(POD))).toBe("pass");
+    pod.forget(second.index);
+    expect(pod.judge(packetFrom(SECOND))).toBe("drop");
+    expect(pod.judge(packetFrom(POD))).toBe("pass");
     expect(guard.linkIndexes()).toEqual([link.index]);
   });
 
   test("an address that moved to the other link is not forgotten with the first", () => {
-    protect({ addresses: [SECOND, POD] }, second);
-    world.enter(() => guard.forget(link.index));
-    expect(judge(packetFrom(POD), { ifindex: second.index })).toBe("pass");
+    pod.protect({ addresses: [SECOND, POD] }, second);
+    pod.forget();
+    expect(pod.judge(packetFrom(POD), { ifindex: second.index })).toBe("pass");
   });
 });
 
 test("protect() again changes what is allowed, forgets earlier addresses and keeps the counters", () => {
-  protect({ addresses: [POD, SECOND] });
-  expect(judge(packetFrom(OTHER_POD))).toBe("drop");
-  protect({ addresses: [POD], allowIpv6: true });
-  expect(judge(packetFrom(SECOND))).toBe("drop");
-  expect(drops()["spoofed-source"]?.packets).toBe(2n);
+  pod.protect({ addresses: [POD, SECOND] });
+  expect(pod.judge(packetFrom(OTHER_POD))).toBe("drop");
+  pod.protect({ addresses: [POD], allowIpv6: true });
+  expect(pod.judge(packetFrom(SECOND))).toBe("drop");
+  expect(pod.drops()["spoofed-source"]?.packets).toBe(2n);
   expect(guard.policyOf(link.index)).toMatchObject({ addresses: [POD], flags: { "allow-ipv6": true } });
 });
 
 test("protect() for another container begins with nothing of the earlier one", () => {
-  protect();
-  expect(judge(packetFrom(OTHER_POD))).toBe("drop");
-  protect({ containerId: "c2", addresses: [SECOND] });
-  expect(drops()).toEqual({});
-  expect(judge(packetFrom(POD))).toBe("drop");
+  pod.protect();
+  expect(pod.judge(packetFrom(OTHER_POD))).toBe("drop");
+  pod.protect({ containerId: "c2", addresses: [SECOND] });
+  expect(pod.drops()).toEqual({});
+  expect(pod.judge(packetFrom(POD))).toBe("drop");
 });
 
 test("silence() stops everything, and is content with an unknown link", () => {
-  protect({ allowedSources: ["0.0.0.0/0"], allowIpv6: true, allowIpip: true });
+  pod.protect({ allowedSources: ["0.0.0.0/0"], allowIpv6: true, allowIpip: true });
   guard.silence(link.index);
   const packets = [packetFrom(POD), frame(eth(), arp(POD, NODE)), frame(eth(), ipv6(58), data(40))];
-  expect(packets.map((packet) => judge(packet))).toEqual(["drop", "drop", "drop"]);
-  expect(isAttached()).toBe(true);
+  expect(packets.map((packet) => pod.judge(packet))).toEqual(["drop", "drop", "drop"]);
+  expect(pod.isAttached()).toBe(true);
   guard.silence(4711);
   expect(guard.policyOf(4711)).toBeUndefined();
 });
 
 test("forget() leaves nothing, and is content when there is nothing", () => {
-  protect({ addresses: [POD, SECOND] });
-  world.enter(() => guard.forget(link.index));
-  world.enter(() => guard.forget(link.index));
-  expect(isAttached()).toBe(false);
+  pod.protect({ addresses: [POD, SECOND] });
+  pod.forget();
+  pod.forget();
+  expect(pod.isAttached()).toBe(false);
   expect(guard.linkIndexes()).toEqual([]);
-  using addresses = BpfMap.openPinned(join(world.pinDirectory, "maps/container_addresses"));
-  expect([...addresses.keys()]).toEqual([]);
+  expect(holders()).toEqual([]);
+});
+
+describe("what a killed process left", () => {
+  const index = () => encodeUint32(link.index);
+
+  const leftovers: readonly [left: string, leave: () => void][] = [
+    [
+      "entry and addresses without program",
+      () => {
+        pod.protect({ addresses: [POD, SECOND] });
+        using attachment = BpfLink.openPinned(join(world.pinDirectory, "pod-links", `tcx-${link.index}`));
+        attachment.detach(); // by the pin alone it would go some time later
+        attachment.unpin();
+      },
+    ],
+    [
+      "an entry without its addresses",
+      () => {
+        pod.protect({ addresses: [POD, SECOND] });
+        using addresses = openMap("container_addresses");
+        addresses.deleteBatch([...addresses.keys()]);
+      },
+    ],
+    [
+      "a program without entry",
+      () => {
+        pod.protect({ addresses: [] });
+        using links = openMap("pod_links");
+        links.delete(index());
+      },
+    ],
+    [
+      "an address without entry",
+      () => {
+        using addresses = openMap("container_addresses");
+        addresses.set(encodeContainerAddress(containerKey("c1"), POD), index());
+      },
+    ],
+  ];
+
+  test.each(leftovers)("is found and forgotten: %s", (_, leave) => {
+    leave();
+    expect(guard.linkIndexes()).toEqual([link.index]);
+    pod.forget();
+    expect(guard.linkIndexes()).toEqual([]);
+    expect(holders()).toEqual([]);
+    expect(pod.isAttached()).toBe(false);
+  });
+
+  test.each(leftovers)("does not keep the next protect() from its work: %s", (_, leave) => {
+    leave();
+    pod.protect({ addresses: [SECOND] });
+    expect(pod.isAttached()).toBe(true);
+    expect(pod.judge(packetFrom(SECOND))).toBe("pass");
+    expect(pod.judge(packetFrom(OTHER_POD))).toBe("drop");
+  });
+});
+
+test("a link that got the number of one that is gone is protected as if there had been none", async () => {
+  pod.protect({ addresses: [POD, SECOND] });
+  await world.node.ip("link", "del", "e0");
+  await world.plug({ index: link.index });
+  expect(pod.isAttached()).toBe(false);
+  pod.protect({ containerId: "c2", addresses: [OTHER_POD] });
+  expect(pod.isAttached()).toBe(true);
+  expect(pod.judge(packetFrom(POD))).toBe("drop");
+  expect(holders()).toEqual([link.index]);
+});
+
+test("two processes see the same, and one may forget what the other made", () => {
+  using other = pod.open();
+  pod.protect();
+  expect(other.policyOf(link.index)).toEqual(guard.policyOf(link.index));
+  world.enter(() => other.forget(link.index));
+  expect(pod.isAttached()).toBe(false);
+  expect(guard.linkIndexes()).toEqual([]);
+});
+
+test("the links of several containers are told apart", async () => {
+  await world.node.ipBatch("link add second type veth peer name second-peer");
+  const second = await world.link("second");
+  pod.protect();
+  pod.protect({ containerId: "c2", addresses: [SECOND] }, second);
+  expect(guard.linkIndexes().sort()).toEqual([link.index, second.index].sort());
+  pod.forget(second.index);
+  expect(pod.judge(packetFrom(POD))).toBe("pass");
+  expect(holders()).toEqual([link.index]);
 });
 
 test("what is known of a link that went with its namespace is found and forgotten", async () => {
-  protect();
+  pod.protect();
   await world.node.ip("link", "del", "e0");
-  expect(isAttached()).toBe(false);
+  expect(pod.isAttached()).toBe(false);
   expect(guard.linkIndexes()).toEqual([link.index]);
-  world.enter(() => guard.forget(link.index));
+  pod.forget();
   expect(guard.linkIndexes()).toEqual([]);
 });
 
 test("the host-net guard on other links goes on, and each forgets only its own", async () => {
   await world.node.ipBatch("link add uplink type veth peer name uplink-peer");
   const uplink = await world.link("uplink");
-  world.enter(() => host.attach(uplink, "tc"));
-  protect();
-  expect([...world.enter(() => host.attachments()).keys()]).toEqual([uplink.index]);
-  world.enter(() => guard.forget(link.index));
-  expect([...world.enter(() => host.attachments()).keys()]).toEqual([uplink.index]);
+  world.enter(() => pod.host.attach(uplink, "tc"));
+  pod.protect();
+  expect([...world.enter(() => pod.host.attachments()).keys()]).toEqual([uplink.index]);
+  pod.forget();
+  expect([...world.enter(() => pod.host.attachments()).keys()]).toEqual([uplink.index]);
 });
 
-test("the guard is not there for the plugin before sync has loaded it", () => {
-  expect(WorkloadGuard.openPinned(join(world.pinDirectory, "elsewhere"))).toBeUndefined();
+test("the guard is not there for the plugin before sync has loaded it, or while it puts programs anew", () => {
+  const elsewhere = join(world.pinDirectory, "elsewhere");
+  expect(WorkloadGuard.openPinned(elsewhere)).toBeUndefined();
+  mkdirSync(join(elsewhere, "maps"), { recursive: true });
+  expect(WorkloadGuard.openPinned(elsewhere)).toBeUndefined();
+  rmSync(join(world.pinDirectory, "programs"), { recursive: true });
+  expect(WorkloadGuard.openPinned(world.pinDirectory)).toBeUndefined();
 });
 
 describe("with real frames", () => {
-  const delivered = async () => {
-    const [{ stats64 }] = await world.node.ipJson("-s", "link", "show", "e0");
-    return stats64.rx.packets;
-  };
+  // The neighbour's stack would send packets of its own.
+  beforeEach(async () => {
+    await world.neighbour.run({ file: "sysctl", args: ["-w", "net.ipv6.conf.e1.disable_ipv6=1"] });
+  });
 
-  async function sendAll(...frames: readonly Buffer[]): Promise<void> {
-    const before = await delivered();
+  const arpFrame = frame(eth("ff:ff:ff:ff:ff:ff"), arp(POD, "169.254.1.1"));
+  const reasons = () =>
+    Object.fromEntries(Object.entries(pod.drops()).map(([name, { packets }]) => [name, Number(packets)]));
+
+  const dropped = () => Object.values(pod.drops()).reduce((sum, { packets }) => sum + Number(packets), 0);
+
+  /** The link drops the last frame at least: until then all before it were judged, as they come in order. */
+  async function sendUntilDropped(count: number, ...frames: readonly Buffer[]): Promise<void> {
     await world.send(...frames);
-    await waitFor(async () => (await delivered()) >= before + frames.length, {
-      what: "frames received",
-      timeoutMs: 5000,
-    });
+    await waitFor(() => dropped() >= count, { what: `${count} frames dropped`, timeoutMs: 5000 });
   }
 
   test("frames in a VLAN are dropped, those with a priority alone are judged as they are", async () => {
-    protect();
-    await sendAll(
+    pod.protect();
+    await sendUntilDropped(
+      4,
       frame(eth(NODE_MAC), vlan(7), ipv4(POD, NODE), udp(1, 2), data(20)),
       frame(eth(NODE_MAC), vlan(0), ipv4(OTHER_POD, NODE), udp(1, 2), data(20)),
       frame(eth(NODE_MAC), vlan(0), vlan(0), ipv4(POD, NODE), udp(1, 2), data(20)),
       frame(eth(NODE_MAC), vlan(0), ipv4(POD, NODE, { protocol: 4 }), data(40)),
     );
-    expect(drops()).toMatchObject({
-      "other-ethertype": { packets: 2n },
-      "spoofed-source": { packets: 1n },
-      ipip: { packets: 1n },
-    });
+    expect(reasons()).toEqual({ "other-ethertype": 2, "spoofed-source": 1, ipip: 1 });
   });
 
   test("frames that end inside the IPv4 header are dropped", async () => {
-    protect();
+    pod.protect();
     const whole = packetFrom(POD);
-    await sendAll(...[15, 20, 33].map((length) => whole.subarray(0, length)));
-    expect(drops()).toMatchObject({ malformed: { packets: 3n } });
+    await sendUntilDropped(3, ...[15, 20, 33].map((length) => whole.subarray(0, length)));
+    expect(reasons()).toEqual({ malformed: 3 });
   });
 
   test("nothing reaches tunl0's handler, with the check off it would", async () => {
     const heard = await world.listen();
     const forged = frame(eth(NODE_MAC), ipv4(POD, NODE), ipv4(POD, OTHER_POD), udp(1, 2), data(8));
-    await sendAll(forged);
+    await world.send(forged);
     await waitFor(() => heard().length === 1, { what: "an unchecked IPIP packet heard", timeoutMs: 5000 });
-    protect();
-    await sendAll(forged, forged);
-    expect(drops()).toMatchObject({ ipip: { packets: 2n } });
+    pod.protect();
+    await sendUntilDropped(2, forged, forged);
+    expect(reasons()).toEqual({ ipip: 2 });
     expect(heard()).toEqual([POD]);
   });
 
-  test("somebody else's program runs too", async () => {
-    protect();
+  test("somebody else's program runs behind the guard, for what passes", async () => {
+    pod.protect({ allowIpv6: true });
     using foreign = BpfObject.open(await compileForeign(), { name: "foreign" });
     foreign.load();
     world.enter(() => attachClsact(foreign.program("foreign_tc"), link.index, { priority: 7, handle: 7 }));
-    await sendAll(packetFrom(OTHER_POD));
-    expect(drops()).toMatchObject({ "spoofed-source": { packets: 1n } });
-    world.enter(() => guard.forget(link.index));
+    const ipv6Frame = frame(eth(NODE_MAC), ipv6(58), data(40));
+    const before = decodeUint32(foreign.map("seen").get(encodeUint32(0)) ?? new Uint8Array(4));
+    await sendUntilDropped(2, packetFrom(MEMBER), packetFrom(POD), ipv6Frame, arpFrame, packetFrom(OTHER_POD));
+    const seen = decodeUint32(foreign.map("seen").get(encodeUint32(0)) ?? new Uint8Array(4));
+    expect(seen - before).toBe(3);
+    expect(reasons()).toEqual({ "spoofed-source": 2 });
   });
 });
 
 test("upgrade() puts the pinned program in the place of another version, and keeps the entries", () => {
-  protect();
-  const path = join(world.pinDirectory, "pod-links", `tcx-${link.index}`);
-  using other = BpfProgram.openPinned(join(world.pinDirectory, "programs/guard_tc_ethernet"));
-  using attachment = BpfLink.openPinned(path);
-  attachment.update(other);
+  pod.protect();
+  attachOther();
+  using pinned = BpfProgram.openPinned(join(world.pinDirectory, "programs/guard_workload"));
+  expect(attachedProgram()).not.toBe(pinned.id);
   world.enter(() => guard.upgrade());
-  using pinned = BpfProgram.openPinned(join(world.pinDirectory, "programs/guard_tc_pod"));
-  expect(attachment.info().programId).toBe(pinned.id);
+  expect(attachedProgram()).toBe(pinned.id);
   expect(guard.policyOf(link.index)?.addresses).toEqual([POD]);
 });
+
+test("upgrade() is content with a link that is gone, and goes on to the others", async () => {
+  await world.node.ipBatch("link add second type veth peer name second-peer");
+  pod.protect({ containerId: "c2", addresses: [SECOND] }, await world.link("second"));
+  pod.protect();
+  attachOther();
+  await world.node.ip("link", "del", "second");
+  world.enter(() => guard.upgrade());
+  using pinned = BpfProgram.openPinned(join(world.pinDirectory, "programs/guard_workload"));
+  expect(attachedProgram()).toBe(pinned.id);
+});
+
+/** As an earlier version of the guard would have left it. */
+function attachOther(): void {
+  using other = BpfProgram.openPinned(join(world.pinDirectory, "programs/guard_tc_ethernet"));
+  using attachment = BpfLink.openPinned(join(world.pinDirectory, "pod-links", `tcx-${link.index}`));
+  attachment.update(other);
+}
