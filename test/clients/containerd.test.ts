@@ -3,6 +3,7 @@ import { expect, jest, test } from "@jest/globals";
 import { run } from "../../src/exec.ts";
 import { nodeStatePath } from "../../src/node-state.ts";
 import { nothing } from "../kernel/cni/node.ts";
+import { waitFor } from "../lib/wait.ts";
 import { get, nodeAddress, page, ping, podAddresses } from "./client-node.ts";
 import { Containerd } from "./containerd.ts";
 
@@ -117,6 +118,8 @@ test("a pod whose network namespace is gone leaves nothing when it is stopped", 
     const { id, processId } = await containerd.runPod({ name: "one" });
     const [namespace = ""] = await podNamespaces();
     process.kill(processId, "SIGKILL");
+    const isNoticed = async () => !(await containerd.pod(id)).isReady;
+    await waitFor(isNoticed, { what: "a pod that is not ready", timeoutMs: 10_000 });
     await run({ file: "ip", args: ["netns", "delete", namespace] });
     await containerd.stopPod(id);
     expect(await containerd.world.node.remains()).toEqual(nothing);
