@@ -16,14 +16,23 @@ export async function del(attachment: Attachment, ipam: Ipam, host: Host): Promi
   const { endpoints, step } = host;
   const endpoint = await endpoints.read(attachment);
   if (endpoint) {
-    await step("begin the endpoint's end", () => endpoints.save({ ...endpoint, isEnding: true }));
+    await step("begin the endpoint's end", () => markEnding(endpoint, host));
   }
-  for (const link of await hostLinksOf(host, attachment)) {
+  for (const link of await hostLinksOf(host, attachment, endpoint)) {
     await removeHostLink(host, link);
   }
   await forgetLinkOf(endpoint, host);
   await step("release the addresses", () => ipam.release(attachment));
   await step("forget the endpoint", () => endpoints.remove(attachment));
+}
+
+/** Helps only whoever finds the endpoint after a kill: a full disk must not keep a pod from being removed. */
+async function markEnding(endpoint: WorkloadEndpoint, { endpoints, log }: Host): Promise<void> {
+  try {
+    await endpoints.save({ ...endpoint, isEnding: true });
+  } catch (error) {
+    log.warn({ ...endpoint.owner, error: (error as Error).message }, "Cannot note that DEL has begun");
+  }
 }
 
 /** The link may have gone without us, with the container's namespace or before a DEL was killed. */
@@ -33,6 +42,10 @@ export async function forgetLinkOf(endpoint: WorkloadEndpoint | undefined, host:
     return;
   }
   const { index } = endpoint.attached.hostLink;
+  // The number may be another link's by now: that one keeps its guard.
+  if ((await host.netlink.links()).some((link) => link.index === index)) {
+    return;
+  }
   await host.step("make the guard forget the endpoint's link", () => host.guard?.forget(index));
 }
 

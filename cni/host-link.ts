@@ -4,6 +4,7 @@ import { CniCode, CniError } from "@containernetworking/cni-types-ts";
 import type { Link } from "../src/netlink/link.ts";
 import { mainTable, ownProtocol, type Route } from "../src/netlink/route.ts";
 import { NetlinkError } from "../src/netlink/socket.ts";
+import type { WorkloadEndpoint } from "../src/workload/endpoint.ts";
 import { type Attachment, linkAlias, ownerOfAlias, unsignedLinkName } from "./attachment.ts";
 import type { Host } from "./host.ts";
 
@@ -141,11 +142,23 @@ async function holderOfRoute({ netlink }: Host, { destination, table }: Route): 
   return (await netlink.links()).find(({ index }) => index === other?.linkIndex);
 }
 
-/** @returns the links that belong to the attachment, under whatever name, also one that is not signed yet */
-export async function hostLinksOf({ netlink }: Host, attachment: Attachment): Promise<Link[]> {
+/**
+ * @returns the links that belong to the attachment, under whatever name, also one that is not signed yet, and the one that
+ *   the endpoint knows, where somebody has written another alias on it
+ */
+export async function hostLinksOf(
+  { netlink }: Host,
+  attachment: Attachment,
+  endpoint: WorkloadEndpoint | undefined,
+): Promise<Link[]> {
   const alias = linkAlias(attachment);
   const unsigned = unsignedLinkName(attachment);
-  return (await netlink.links()).filter((link) => link.alias === alias || link.name === unsigned);
+  const known = endpoint?.attached?.hostLink;
+  return (await netlink.links()).filter((link) => {
+    const isKnown = link.index === known?.index && link.name === known.name && link.kind === "veth";
+    const isForeign = ownerOfAlias(link.alias) === undefined;
+    return link.alias === alias || link.name === unsigned || (isKnown && isForeign);
+  });
 }
 
 /**

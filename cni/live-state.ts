@@ -62,7 +62,11 @@ function* guardDifferences({ index, name }: Link, addresses: readonly string[], 
   if (guard?.isAttached(index) !== true) {
     yield `the workload guard is not attached to the host link "${name}"`;
   }
-  const guarded = guard?.policyOf(index)?.addresses ?? [];
+  const policy = guard?.policyOf(index);
+  if (policy?.flags.silent) {
+    yield `the workload guard lets nothing of the pod pass on "${name}"`;
+  }
+  const guarded = policy?.addresses ?? [];
   yield* differ(`what the workload guard lets the pod send from on "${name}"`, list(guarded), list(addresses));
 }
 

@@ -4,6 +4,8 @@ import { CniCode, CniError } from "@containernetworking/cni-types-ts";
 import { type CniRequest, dispatch } from "./dispatch.ts";
 
 const { CNI_COMMAND: command = "" } = process.env;
+const configuration = await text(process.stdin);
+// Not before: until here nothing was made, and who never ends our input can still end us.
 const ending = new AbortController();
 for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
   process.on(signal, () => {
@@ -11,7 +13,6 @@ for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
   });
 }
 
-const configuration = await text(process.stdin);
 const request: CniRequest = { environment: process.env, configuration, signal: ending.signal };
 const { exitCode, output } = await dispatch(request);
 const isHeard = await print(output);

@@ -118,7 +118,9 @@ export class GuardKeeper {
 
   /** The pins hold the programs on their links. Where somebody removed or unmounted them, nothing is guarded any more. */
   async #reopenWhereUnpinned(): Promise<void> {
-    if (!existsSync(join(guardPinDirectory(this.#runDir), pinFolders.links))) {
+    const { links, podLinks, programs, maps } = pinFolders;
+    const folders = [links, podLinks, programs, maps].map((name) => join(guardPinDirectory(this.#runDir), name));
+    if (!folders.every((folder) => existsSync(folder))) {
       const before = this.#guard;
       this.#guard = await loadGuards(this.#runDir);
       this.#set = new HostNetSet(this.#guard.members);

@@ -52,8 +52,11 @@ export class Workloads {
     using guard = this.#openGuard();
     const ours = links.filter((link) => isPodLink(link) && ownerOfAlias(link.alias) !== undefined);
     const open = ours.filter(({ index, up }) => up && guard?.isAttached(index) !== true);
-    if (open.length === 0 || guard === undefined) {
+    if (open.length === 0) {
       return;
+    }
+    if (guard === undefined) {
+      throw new Error(`Cannot guard ${open.length} pod links: the workload guard is not pinned`);
     }
     const endpoints = await this.#endpoints.list();
     const unknown = open.filter((link) => !this.#guardAgain(guard, link, endpoints));

@@ -19,9 +19,9 @@ export class EndpointStore {
 
   /** What cannot be read as an endpoint is left out. */
   async list(): Promise<WorkloadEndpoint[]> {
-    const names = (await readdir(this.#directory).catch(noneWhenMissing)) ?? [];
-    const files = names.filter((name) => !name.startsWith("."));
-    const endpoints = await Promise.all(files.map((name) => readEndpoint(join(this.#directory, name))));
+    const found = (await readdir(this.#directory, { withFileTypes: true }).catch(noneWhenMissing)) ?? [];
+    const files = found.filter((entry) => entry.isFile() && !entry.name.startsWith("."));
+    const endpoints = await Promise.all(files.map(({ name }) => readEndpoint(join(this.#directory, name))));
     return endpoints.filter((endpoint) => endpoint !== undefined);
   }
 

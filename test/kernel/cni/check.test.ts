@@ -85,6 +85,13 @@ const differences: readonly [break_: () => Promise<unknown>, difference: string]
     },
     `the workload guard is not attached to the host link "${hostLink}"`,
   ],
+  [
+    async () => {
+      using guard = node.openGuard();
+      guard.silence(guard.linkIndexes()[0] ?? 0);
+    },
+    `the workload guard lets nothing of the pod pass on "${hostLink}"`,
+  ],
 ];
 
 test.each(differences)("CHECK names the difference after %s", async (breakIt, difference) => {

@@ -1,5 +1,10 @@
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
 import { afterEach, beforeEach, expect, jest, test } from "@jest/globals";
-import { TestNode } from "./node.ts";
+import { run } from "../../../src/exec.ts";
+import type { Attached, WorkloadEndpoint } from "../../../src/workload/endpoint.ts";
+import { EndpointStore } from "../../../src/workload/endpoint-store.ts";
+import { nothing, TestNode } from "./node.ts";
 
 const args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=nginx";
 const hostLink = "calic440f455693"; // of default.nginx
@@ -60,6 +65,39 @@ test("DEL takes CNI_ARGS that ADD refuses", async () => {
   const strange = { containerId: "c1", netns, args: "NONSENSE=1" };
   expect((await node.call("ADD", strange)).json).toMatchObject({ code: 4, msg: expect.stringContaining('"NONSENSE"') });
   expect(await node.call("DEL", strange)).toEqual(done);
+});
+
+test("DEL removes the link also when somebody wrote another alias on it, and frees no address before", async () => {
+  const netns = await node.createPod();
+  await node.call("ADD", { containerId: "c1", netns, args });
+  await node.ip("link", "set", hostLink, "alias", "mine");
+  expect(await node.call("DEL", { containerId: "c1", netns, args })).toEqual(done);
+  expect(await node.remains()).toEqual(nothing);
+});
+
+test("DEL leaves the guard on a link that has the number of one that is gone", async () => {
+  const [netns, other] = [await node.createPod(), await node.createPod()];
+  await node.call("ADD", { containerId: "c1", netns });
+  const store = new EndpointStore(node.runDir);
+  const [endpoint] = await store.list();
+  await node.ip("link", "del", (await node.hostLinks())[0] ?? "");
+  const { json } = await node.call("ADD", { containerId: "c2", netns: other });
+  const name: string = json.interfaces[0].name;
+  const [{ ifindex }] = await node.ip("link", "show", name);
+  const attached = { ...endpoint?.attached, hostLink: { name: "calipast", index: ifindex } } as Attached;
+  await store.save({ ...(endpoint as WorkloadEndpoint), attached });
+  await node.call("DEL", { containerId: "c1", netns });
+  using guard = node.openGuard();
+  expect(node.enter(() => guard.isAttached(ifindex))).toBe(true);
+});
+
+test("what is no endpoint among the endpoints stops neither GC nor DEL", async () => {
+  const netns = await node.createPod();
+  await node.call("ADD", { containerId: "c1", netns, args });
+  await mkdir(join(node.runDir, "endpoints", "0".repeat(32)));
+  await run({ file: "mkfifo", args: [join(node.runDir, "endpoints", "f".repeat(32))] });
+  expect(await node.call("GC", {})).toEqual(done);
+  expect(await node.leases()).toEqual([]);
 });
 
 test("DEL takes a configuration that ADD refuses, as far as it does not need it", async () => {

@@ -58,7 +58,7 @@ test("a link that moves to a container's namespace does not take the guard with 
 });
 
 test("pins that somebody removed are made anew, and every link is guarded again", async () => {
-  await rm(join(runDir, "bpf/guard"), { recursive: true });
+  await rm(join(runDir, "bpf/guard"), { recursive: true, maxRetries: 10 }); // sync pins anew at any event
   await node.ip("link", "set", "eth0", "up");
   await allGuarded();
 });

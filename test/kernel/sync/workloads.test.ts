@@ -8,6 +8,9 @@ import { TestNode } from "../cni/node.ts";
 
 jest.setTimeout(60_000);
 
+/** Any event makes sync pin anew what is being removed. */
+const removing = { recursive: true, maxRetries: 10 } as const;
+
 let node: TestNode;
 let sync: Awaited<ReturnType<TestNode["startSync"]>>;
 let ifindex: number;
@@ -34,11 +37,11 @@ async function wake(): Promise<void> {
 }
 
 async function isGuardedAgain(): Promise<void> {
-  const isSo = () => {
-    using guard = node.openGuard();
+  const isSo = async () => {
+    using guard = node.openGuard(); // throws while sync has not pinned it again, which waitFor takes for "not yet"
     return node.enter(() => guard.isAttached(ifindex));
   };
-  await waitFor(async () => isSo(), { what: "the pod guarded again", timeoutMs: 20_000 });
+  await waitFor(isSo, { what: "the pod guarded again", timeoutMs: 20_000 });
   using guard = node.openGuard();
   expect(guard.policyOf(ifindex)).toMatchObject({
     addresses: ["10.100.15.129"],
@@ -55,11 +58,19 @@ test("a pod is guarded again, with what it may send, when somebody removed its e
 });
 
 test("a pod is guarded again when somebody removed every pin, and when the bpffs was unmounted", async () => {
-  await rm(join(node.runDir, "bpf/guard"), { recursive: true });
+  await rm(join(node.runDir, "bpf/guard"), removing);
   await wake();
   await isGuardedAgain();
   await run({ file: "umount", args: [join(node.runDir, "bpf")] });
   await node.ip("link", "del", "wake");
+  await isGuardedAgain();
+});
+
+test("a pod is guarded again when somebody removed the programs' pins and those of pods alone", async () => {
+  for (const folder of ["programs", "pod-links"]) {
+    await rm(join(node.runDir, "bpf/guard/v1", folder), removing);
+  }
+  await wake();
   await isGuardedAgain();
 });
 
