@@ -1,11 +1,13 @@
 /** What a pod may send, packet by packet. */
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "@jest/globals";
+import { afterAll, beforeAll, describe, expect, jest, test } from "@jest/globals";
 import { BpfMap } from "libbpf-ts";
 import { encodeAddress, encodeTunnelPair, type PodDrop, present, type VerdictName } from "../../../src/guard/layout.ts";
 import { arp, data, eth, frame, icmpEcho, ipv4, ipv6, tcp, udp, unknownEthertype, vlan } from "../../lib/packets.ts";
 import { MEMBER, NODE } from "./guarded-node.ts";
 import { GuardedPod, ipip, OTHER_POD, POD, packetFrom, SECOND } from "./guarded-pod.ts";
+
+jest.setTimeout(60_000); // an emulated machine takes a second and more to start a program
 
 const SERVICE = "10.96.0.10";
 const FAR_AWAY = "198.51.100.9";
@@ -23,7 +25,7 @@ beforeAll(async () => {
   tunnels.set(encodeTunnelPair({ local: NODE, remote: OFFICE }), present);
 });
 
-afterAll(() => pod.remove());
+afterAll(() => pod?.remove());
 
 const ipv6Packet = frame(eth(), ipv6(58), data(40));
 const arpRequest = frame(eth("ff:ff:ff:ff:ff:ff"), arp(POD, "169.254.1.1"));
