@@ -125,7 +125,6 @@ test("STATUS says that no address is free", async () => {
   });
 });
 
-// With a tunnel it is content: test/vm/overlay.test.ts
 test("STATUS says that pods reach only this node while there is no tunnel", async () => {
   expect((await node.call("STATUS", {})).json).toEqual({
     cniVersion: "1.1.0",
