@@ -170,17 +170,8 @@ BinaryName = "${this.#path("crun")}"
 
   async #importImage(): Promise<void> {
     const file = await packImage(this.world.directory);
-    const args = [
-      "--address",
-      this.#socket,
-      "--namespace",
-      "k8s.io",
-      "images",
-      "import",
-      "--snapshotter",
-      "native",
-      file,
-    ];
+    const target = ["--address", this.#socket, "--namespace", "k8s.io"];
+    const args = [...target, "images", "import", "--snapshotter", "native", file];
     await this.world.run({ file: "ctr", args });
     const isKnown = async () => (await this.#cri.call("imageStatus", { image: { image: imageName } })).image;
     await waitFor(isKnown, { what: "the image", timeoutMs: startLimitMs });
