@@ -50,7 +50,7 @@ export function openLog(configuration: LogConfiguration): Log {
       if (said.length === 0) {
         return;
       }
-      const { pino } = await import("pino");
+      const { default: pino } = await import("pino"); // the only export that the bundle keeps
       const written: string[] = [];
       const collect = { write: (line: string) => void written.push(line) };
       const logger = pino({ level: "debug", timestamp: false }, collect);
