@@ -90,34 +90,42 @@ test("every change of ADD, DEL and GC is the only one of its step, so that no tw
   expect(await node.remains()).toEqual(nothing);
 });
 
+/** Kills the verb at each step from the first given one on, each time behind the preparation, and has the healer heal it. */
+async function healsEveryStep(
+  healer: string,
+  {
+    command,
+    steps,
+    from,
+    prepare,
+  }: { command: string; steps: string[]; from: number; prepare: () => Promise<unknown> },
+): Promise<void> {
+  for (let step = from; step <= steps.length; step++) {
+    await prepare();
+    await killAt(command, step);
+    await healers[healer]?.();
+    expect({ step: steps[step - 1], remains: await node.remains() }).toEqual({
+      step: steps[step - 1],
+      remains: nothing,
+    });
+  }
+}
+
 describe.each(Object.keys(healers))("%s heals", (healer) => {
   test("an ADD that was killed at any step", async () => {
     const steps = await stepsOf("ADD");
     await node.call("DEL", { containerId: "c1", netns, args });
-    for (let step = 1; step <= steps.length; step++) {
-      await killAt("ADD", step);
-      await healers[healer]?.();
-      expect({ step: steps[step - 1], remains: await node.remains() }).toEqual({
-        step: steps[step - 1],
-        remains: nothing,
-      });
-    }
+    await healsEveryStep(healer, { command: "ADD", steps, from: 1, prepare: async () => {} });
   });
 
   test("a DEL that was killed at any step", async () => {
-    await node.call("ADD", { containerId: "c1", netns, args });
+    const add = () => node.call("ADD", { containerId: "c1", netns, args });
+    await add();
     const steps = await stepsOf("DEL");
     expect(steps[0]).toBe("begin the endpoint's end");
     // Before that nothing tells that the pod shall go, but the runtime, which calls again.
-    for (let step = healer === "the start of sync" ? 2 : 1; step <= steps.length; step++) {
-      await node.call("ADD", { containerId: "c1", netns, args });
-      await killAt("DEL", step);
-      await healers[healer]?.();
-      expect({ step: steps[step - 1], remains: await node.remains() }).toEqual({
-        step: steps[step - 1],
-        remains: nothing,
-      });
-    }
+    const from = healer === "the start of sync" ? 2 : 1;
+    await healsEveryStep(healer, { command: "DEL", steps, from, prepare: add });
   });
 });
 

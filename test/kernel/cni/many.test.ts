@@ -38,13 +38,17 @@ async function forEachOf<Item, Result>(
   return results;
 }
 
+function createPods(count: number): Promise<{ containerId: string; netns: string }[]> {
+  const containerIds = Array.from({ length: count }, (_, index) => `c${index}`);
+  return forEachOf(containerIds, { atOnce: 4 }, async (containerId) => ({
+    containerId,
+    netns: await node.createPod(),
+  }));
+}
+
 test("200 ADDs, 32 at a time, then 200 DELs: unique addresses, and nothing left", async () => {
   await node.writeState({ blocks: ["10.100.14.0/24"], tunnelAddress: "10.100.14.0" });
-  const pods = await forEachOf(
-    Array.from({ length: 200 }, (_, index) => `c${index}`),
-    { atOnce: 4 },
-    async (containerId) => ({ containerId, netns: await node.createPod() }),
-  );
+  const pods = await createPods(200);
   const answers = await forEachOf(pods, { atOnce: 32 }, (pod) => node.call("ADD", { ...pod, program: built }));
   expect(answers.filter(({ exitCode }) => exitCode !== 0)).toEqual([]);
   const addresses = answers.map(({ json }) => json.ips[0].address);
@@ -60,11 +64,7 @@ test("200 ADDs, 32 at a time, then 200 DELs: unique addresses, and nothing left"
 
 test("16 ADDs for 3 addresses: 3 get one each, the others are told that there is none", async () => {
   await node.writeState({ blocks: ["10.100.14.0/30"], tunnelAddress: "10.100.14.0" });
-  const pods = await forEachOf(
-    Array.from({ length: 16 }, (_, index) => `c${index}`),
-    { atOnce: 4 },
-    async (containerId) => ({ containerId, netns: await node.createPod() }),
-  );
+  const pods = await createPods(16);
   const answers = await forEachOf(pods, { atOnce: 16 }, (pod) => node.call("ADD", pod));
   const given = answers.filter(({ exitCode }) => exitCode === 0).map(({ json }) => json.ips[0].address);
   expect(given.toSorted()).toEqual(["10.100.14.1/32", "10.100.14.2/32", "10.100.14.3/32"]);
