@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
 import { CniCode, CniError, type CniResult, parseResult } from "@containernetworking/cni-types-ts";
+import type { WorkloadGuard } from "../src/guard/workload-guard.ts";
 import type { NodeState } from "../src/node-state.ts";
 import type { Attached, WorkloadEndpoint } from "../src/workload/endpoint.ts";
 import { type Attachment, hostLinkName, unsignedLinkName } from "./attachment.ts";
@@ -46,7 +47,7 @@ export async function add(request: AddRequest, host: Host): Promise<CniResult> {
   const { attachment, networkNamespace, config } = request;
   const previous = config.prevResult && parseResult(config.prevResult, config.cniVersion);
   const node = await requireNodeState(host);
-  requireGuard(host);
+  const guard = requireGuard(host);
   const mtu = podMtu(config, node);
   const making = { ...host, step: stepUntil(request.signal, host.step) };
   const pod = await Pod.open(networkNamespace, making);
@@ -54,7 +55,7 @@ export async function add(request: AddRequest, host: Host): Promise<CniResult> {
     const earlier = await host.endpoints.read(attachment);
     const attached =
       (await unchanged(request, mtu, host, pod, earlier)) ??
-      (await attach(request, { node, mtu, earlier }, making, pod));
+      (await attach(request, { node, guard, mtu, earlier }, making, pod));
     return toResult({ attachment, networkNamespace, config, attached, previous });
   } catch (error) {
     await takeBack(request, host);
@@ -104,14 +105,19 @@ async function unchanged(
 
 interface Ground {
   readonly node: NodeState;
+  readonly guard: WorkloadGuard;
   readonly mtu: number;
   readonly earlier: WorkloadEndpoint | undefined;
 }
 
-async function attach(request: AddRequest, { node, mtu, earlier }: Ground, host: Host, pod: Pod): Promise<Attached> {
+async function attach(
+  request: AddRequest,
+  { node, guard, mtu, earlier }: Ground,
+  host: Host,
+  pod: Pod,
+): Promise<Attached> {
   const { attachment, networkNamespace, config, ipam, wishes, signal } = request;
   const { netlink, endpoints, step } = host;
-  const guard = requireGuard(host);
   const name = hostLinkName(attachment);
 
   await removeEarlierLinks(host, attachment, earlier);
@@ -161,7 +167,7 @@ async function removeEarlierLinks(host: Host, attachment: Attachment, earlier?: 
     await removeStaleHostLink(host, each);
   }
   if (earlier) {
-    await forgetLinkOf(earlier, host);
+    await forgetLinkOf(earlier, await host.netlink.links(), host);
   }
 }
 

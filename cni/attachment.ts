@@ -75,11 +75,3 @@ export function ownerOfAlias(alias = ""): Pick<Attachment, "containerId" | "inte
   const [containerId, interfaceName] = alias.startsWith(aliasPrefix) ? alias.slice(aliasPrefix.length).split("/") : [];
   return containerId && interfaceName ? { containerId, interfaceName } : undefined;
 }
-
-/** For sentences: `"eth0" of the container "c1"`. */
-export function describeOwner({
-  containerId,
-  interfaceName,
-}: Pick<Attachment, "containerId" | "interfaceName">): string {
-  return `"${interfaceName}" of the container "${containerId}"`;
-}

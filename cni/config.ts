@@ -11,7 +11,8 @@ export const ownIpam = "cni-ipip";
 const absolutePath = z.string().startsWith("/");
 
 /** What pods may send besides IPv4 packets from their own addresses. */
-const guard = z.looseObject({
+/** Unknown keys are dropped: what is left is compared with what an earlier ADD was told. */
+const guard = z.object({
   /** Packets of protocol 4 that this node would forward: never to its own tunnel. */
   allowIpip: z.boolean().default(false).describe("true or false"),
   allowIpv6: z.boolean().default(false).describe("true or false"),

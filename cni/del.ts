@@ -1,4 +1,5 @@
 /** DEL: takes back what ADD gave, bottom up. Whatever a killed ADD or DEL left of it, too. */
+import type { Link } from "../src/netlink/link.ts";
 import type { WorkloadEndpoint } from "../src/workload/endpoint.ts";
 import type { Attachment } from "./attachment.ts";
 import type { Host } from "./host.ts";
@@ -13,15 +14,16 @@ import type { Ipam } from "./ipam.ts";
  * nothing must lead to the old pod. A runtime that is told of a failure calls again.
  */
 export async function del(attachment: Attachment, ipam: Ipam, host: Host): Promise<void> {
-  const { endpoints, step } = host;
+  const { endpoints, netlink, step } = host;
   const endpoint = await endpoints.read(attachment);
   if (endpoint) {
     await step("begin the endpoint's end", () => markEnding(endpoint, host));
   }
-  for (const link of await hostLinksOf(host, attachment, endpoint)) {
+  const links = await netlink.links();
+  for (const link of hostLinksOf(attachment, endpoint, links)) {
     await removeHostLink(host, link);
   }
-  await forgetLinkOf(endpoint, host);
+  await forgetLinkOf(endpoint, links, host);
   await step("release the addresses", () => ipam.release(attachment));
   await step("forget the endpoint", () => endpoints.remove(attachment));
 }
@@ -35,15 +37,23 @@ async function markEnding(endpoint: WorkloadEndpoint, { endpoints, log }: Host):
   }
 }
 
-/** The link may have gone without us, with the container's namespace or before a DEL was killed. */
-export async function forgetLinkOf(endpoint: WorkloadEndpoint | undefined, host: Host): Promise<void> {
+/**
+ * The link may have gone without us, with the container's namespace or before a DEL was killed.
+ *
+ * @param links those of the node, listed after the endpoint was read
+ */
+export async function forgetLinkOf(
+  endpoint: WorkloadEndpoint | undefined,
+  links: readonly Link[],
+  host: Host,
+): Promise<void> {
   if (endpoint?.attached === undefined) {
     await forgetGoneLinks(host);
     return;
   }
   const { index } = endpoint.attached.hostLink;
-  // The number may be another link's by now: that one keeps its guard.
-  if ((await host.netlink.links()).some((link) => link.index === index)) {
+  // A link of this number is ours, and forgotten with its removal, or another one by now, which keeps its guard.
+  if (links.some((link) => link.index === index)) {
     return;
   }
   await host.step("make the guard forget the endpoint's link", () => host.guard?.forget(index));

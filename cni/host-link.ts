@@ -146,15 +146,15 @@ async function holderOfRoute({ netlink }: Host, { destination, table }: Route): 
  * @returns the links that belong to the attachment, under whatever name, also one that is not signed yet, and the one that
  *   the endpoint knows, where somebody has written another alias on it
  */
-export async function hostLinksOf(
-  { netlink }: Host,
+export function hostLinksOf(
   attachment: Attachment,
   endpoint: WorkloadEndpoint | undefined,
-): Promise<Link[]> {
+  links: readonly Link[],
+): Link[] {
   const alias = linkAlias(attachment);
   const unsigned = unsignedLinkName(attachment);
   const known = endpoint?.attached?.hostLink;
-  return (await netlink.links()).filter((link) => {
+  return links.filter((link) => {
     const isKnown = link.index === known?.index && link.name === known.name && link.kind === "veth";
     const isForeign = ownerOfAlias(link.alias) === undefined;
     return link.alias === alias || link.name === unsigned || (isKnown && isForeign);

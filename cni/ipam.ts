@@ -10,9 +10,10 @@ import {
   type Environment,
   parseResult,
 } from "@containernetworking/cni-types-ts";
+import { describeOwner } from "../src/ipam/lease-store.ts";
 import type { Pool } from "../src/ipam/pool.ts";
 import type { NodeState } from "../src/node-state.ts";
-import { type Attachment, describeOwner } from "./attachment.ts";
+import type { Attachment } from "./attachment.ts";
 import { ownIpam, type PluginConfiguration } from "./config.ts";
 import { delegate } from "./delegate.ts";
 import type { Host } from "./host.ts";

@@ -13,7 +13,7 @@ export interface Wanted {
   readonly hostLink: { readonly name: string };
   /** Bytes, of the host's end. */
   readonly mtu?: number;
-  /** Bytes, of the pod's end; the host's unless given. */
+  /** Bytes, of the pod's end. */
   readonly podMtu?: number;
   readonly mac?: string;
   readonly addresses: readonly string[];

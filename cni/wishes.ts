@@ -3,7 +3,7 @@
  * "mac" in `runtimeConfig`, `args.cni.ips`, and IP and MAC in CNI_ARGS.
  */
 import { isIPv4 } from "node:net";
-import { type CniArguments, CniCode, CniError } from "@containernetworking/cni-types-ts";
+import { type CniArguments, CniCode, CniError, macAddress } from "@containernetworking/cni-types-ts";
 import { z } from "zod";
 import { show } from "../src/sentence.ts";
 
@@ -103,9 +103,8 @@ function asAddress(wish: Wish): Wish {
 
 /** IEEE 802: the lowest bit of the first octet marks a group, which no interface can have as its own. */
 function asMac(wish: Wish): Wish {
-  const mac = wish.value.toLowerCase();
-  const isMac = /^([0-9a-f]{2}:){5}[0-9a-f]{2}$/.test(mac);
-  if (!isMac || Number.parseInt(mac.slice(0, 2), 16) % 2 === 1 || mac === "00:00:00:00:00:00") {
+  const mac = macAddress.safeParse(wish.value).data;
+  if (mac === undefined || Number.parseInt(mac.slice(0, 2), 16) % 2 === 1 || mac === "00:00:00:00:00:00") {
     throw refuse(wish, 'a unicast MAC such as "02:42:ac:11:00:02"');
   }
   return { ...wish, value: mac };

@@ -1,12 +1,11 @@
 /** Leases on the node's own disk: one file an address, `<directory>/10-100-15-128-26/10.100.15.130`. */
-import { createHash } from "node:crypto";
 import { link, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { isIPv4 } from "node:net";
 import { basename, join } from "node:path";
 import { CniCode, CniError } from "@containernetworking/cni-types-ts";
 import { z } from "zod";
 import { writeSynced } from "../atomic-file.ts";
-import { type Lease, type LeaseOwner, type LeaseStore, leaseOwner } from "./lease-store.ts";
+import { type Lease, type LeaseOwner, type LeaseStore, leaseOwner, ownerFileName } from "./lease-store.ts";
 
 const leaseFile = z.object({
   address: z.ipv4(),
@@ -88,9 +87,8 @@ async function createWithContent(directory: string, lease: Lease): Promise<boole
 }
 
 /** The same for every try of an owner, so that what a killed one left is overwritten or found. */
-function unfinishedName({ network, containerId, interfaceName }: LeaseOwner): string {
-  const key = createHash("sha256").update(`${network}/${containerId}/${interfaceName}`).digest("hex");
-  return `.new-${key.slice(0, 32)}`;
+function unfinishedName(owner: LeaseOwner): string {
+  return `.new-${ownerFileName(owner)}`;
 }
 
 async function readBlock(directory: string): Promise<Lease[]> {

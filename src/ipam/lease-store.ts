@@ -1,4 +1,5 @@
 /** Where leases are kept, as the policy in pool.ts sees it. */
+import { createHash } from "node:crypto";
 import { z } from "zod";
 
 /** Who has an address: one interface of one container in one network. */
@@ -35,6 +36,20 @@ export interface LeaseStore {
   tidy(owner: LeaseOwner): Promise<void>;
   /** The address of the block that was given last, also when it is free again. */
   lastGiven(block: string): Promise<string | undefined>;
+}
+
+/** A file name for what belongs to one owner: a network's name alone can be longer than a file's. */
+export function ownerFileName({ network, containerId, interfaceName }: LeaseOwner): string {
+  // No part of the key can hold a slash.
+  return createHash("sha256").update(`${network}/${containerId}/${interfaceName}`).digest("hex").slice(0, 32);
+}
+
+/** For sentences: `"eth0" of the container "c1"`. */
+export function describeOwner({
+  containerId,
+  interfaceName,
+}: Pick<LeaseOwner, "containerId" | "interfaceName">): string {
+  return `"${interfaceName}" of the container "${containerId}"`;
 }
 
 /** The primary key of the CNI specification: network, container and interface. */

@@ -1,7 +1,7 @@
 /** Which of the node's addresses a container gets. */
 import { CniCode, CniError } from "@containernetworking/cni-types-ts";
 import { containsAddress, formatAddress, parseAddress, parseCidr } from "../cidr.ts";
-import { isSameOwner, type Lease, type LeaseOwner, type LeaseStore } from "./lease-store.ts";
+import { describeOwner, isSameOwner, type Lease, type LeaseOwner, type LeaseStore } from "./lease-store.ts";
 
 /** The node's part of the pod network. */
 export interface NodeAddresses {
@@ -105,7 +105,7 @@ export class Pool {
     const lease = own ?? newLease(owner, block, address);
     if (!own && !(await this.#store.create(lease))) {
       const other = await this.ownerOf(address);
-      const holder = other ? `"${other.interfaceName}" of the container "${other.containerId}"` : "an unreadable lease";
+      const holder = other ? describeOwner(other) : "an unreadable lease";
       throw new CniError(CniCode.Conflict, `${action}: ${holder} has it, allowed is an address that is free`);
     }
     return lease;

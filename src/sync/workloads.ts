@@ -3,7 +3,7 @@ import type { Logger } from "pino";
 import { linkAlias, ownerOfAlias } from "../../cni/attachment.ts";
 import { ownIpam } from "../../cni/config.ts";
 import { tryLockContainer } from "../../cni/container-lock.ts";
-import { del, forgetGoneLinks } from "../../cni/del.ts";
+import { del } from "../../cni/del.ts";
 import { closeHost, openHost } from "../../cni/host.ts";
 import { poolIpam } from "../../cni/ipam.ts";
 import { isPodLink } from "../guard/links.ts";
@@ -91,7 +91,6 @@ export class Workloads {
     const host = openHost({ runDir: this.#runDir, stateDir: endpoint.stateDir }, this.#log);
     try {
       await del(owner, poolIpam(host.leases), host);
-      await forgetGoneLinks(host);
       this.#log.info(owner, "an unfinished attachment is taken back");
     } finally {
       closeHost(host);

@@ -3,11 +3,10 @@
  * endpoint is written before anything of it is made and removed after everything of it is gone, so that whatever a
  * killed ADD or DEL left can be found.
  */
-import { createHash } from "node:crypto";
 import { readdir, readFile, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { writeAtomically } from "../atomic-file.ts";
-import type { LeaseOwner } from "../ipam/lease-store.ts";
+import { type LeaseOwner, ownerFileName } from "../ipam/lease-store.ts";
 import { type WorkloadEndpoint, workloadEndpoint } from "./endpoint.ts";
 
 export class EndpointStore {
@@ -41,10 +40,8 @@ export class EndpointStore {
     await rm(path, { force: true });
   }
 
-  #path({ network, containerId, interfaceName }: LeaseOwner): string {
-    // A network's name can be longer than a file's, and no part of the key can hold a slash.
-    const key = createHash("sha256").update(`${network}/${containerId}/${interfaceName}`).digest("hex");
-    return join(this.#directory, key.slice(0, 32));
+  #path(owner: LeaseOwner): string {
+    return join(this.#directory, ownerFileName(owner));
   }
 }
 

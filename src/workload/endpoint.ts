@@ -45,7 +45,6 @@ export const workloadEndpoint = z.object({
   isEnding: z.boolean().exactOptional(),
 });
 
-export type Permissions = z.infer<typeof permissions>;
 export type Attached = z.infer<typeof attached>;
 export type WorkloadEndpoint = z.infer<typeof workloadEndpoint>;
 
