@@ -151,6 +151,14 @@ test("a repeated ADD gives the same answer and leaves the links as they are; a b
   expect(await node.remains()).toMatchObject({ leases: ["10.100.15.129"], endpoints: 1, guarded: [expect.anything()] });
 });
 
+test("a repeated ADD with an unknown option of the guard leaves the links as they are", async () => {
+  const call = { containerId: "c2", netns: await node.createPod(), config: { guard: { allowIpv6: true, later: 1 } } };
+  const { json } = await node.call("ADD", call);
+  const [before] = await node.ip("link", "show", json.interfaces[0].name);
+  expect((await node.call("ADD", call)).json).toEqual(json);
+  expect(await node.ip("link", "show", before.ifname)).toMatchObject([{ ifindex: before.ifindex }]);
+});
+
 test("a damaged endpoint file costs nothing but the knowledge in it", async () => {
   const store = new EndpointStore(node.runDir);
   const [endpoint] = await store.list();
