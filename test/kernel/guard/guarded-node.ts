@@ -48,6 +48,8 @@ export class GuardedNode {
     const guarded = new GuardedNode(node, neighbour, directory, await NetworkNamespace.open(node.path));
     await node.ipBatch("link set lo up");
     await node.run({ file: "sysctl", args: ["-w", "net.ipv4.ip_forward=1"] });
+    // Its stack would send IPv6 of its own for some seconds, among the frames that are counted.
+    await neighbour.run({ file: "sysctl", args: ["-w", "net.ipv6.conf.default.disable_ipv6=1"] });
     await guarded.plug();
     return guarded;
   }
