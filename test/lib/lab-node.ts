@@ -22,6 +22,8 @@ export interface CniCall {
   readonly pod: Namespace;
   /** Also the container's id. */
   readonly podName: string;
+  /** Fields on top of the usual configuration. */
+  readonly config?: object;
 }
 
 export interface CniAnswer {
@@ -99,24 +101,32 @@ export class LabNode {
     this.#sync = undefined;
   }
 
-  async cni(command: "ADD" | "DEL", { pod, podName }: CniCall): Promise<CniAnswer> {
+  async cni(command: "ADD" | "DEL" | "CHECK", { pod, podName, config = {} }: CniCall): Promise<CniAnswer> {
+    const environment = {
+      CNI_CONTAINERID: podName,
+      CNI_NETNS: pod.path,
+      CNI_IFNAME: "eth0",
+      CNI_ARGS: `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=${podName}`,
+    };
+    return this.#callPlugin(command, environment, { cniVersion: "1.0.0", ...config });
+  }
+
+  /** Whether pods can be added now. */
+  async cniStatus(): Promise<CniAnswer> {
+    return this.#callPlugin("STATUS", {}, { cniVersion: "1.1.0" });
+  }
+
+  #callPlugin(command: string, environment: Readonly<Record<string, string>>, config: object): Promise<CniAnswer> {
     return this.namespace.run({
       file: PROGRAM,
       args: [],
-      env: {
-        CNI_COMMAND: command,
-        CNI_CONTAINERID: podName,
-        CNI_NETNS: pod.path,
-        CNI_IFNAME: "eth0",
-        CNI_PATH: "/opt/cni/bin",
-        CNI_ARGS: `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=${podName}`,
-      },
+      env: { CNI_COMMAND: command, CNI_PATH: "/opt/cni/bin", ...environment },
       input: JSON.stringify({
-        cniVersion: "1.0.0",
         name: "pods",
         type: "cni-ipip",
         runDir: this.runDir,
         stateDir: this.stateDir,
+        ...config,
       }),
       okExitCodes: [1],
     });

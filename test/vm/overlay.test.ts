@@ -1,5 +1,7 @@
 /** The main job end to end: two nodes, three pods, a real tunl0, and a stranger. */
 import { afterAll, beforeAll, expect, jest, test } from "@jest/globals";
+import { guardPinDirectory } from "../../src/guard/pins.ts";
+import { WorkloadGuard } from "../../src/guard/workload-guard.ts";
 import { attachedPrograms, verdictPackets } from "../lib/guard-state.ts";
 import { Lab, NODE1, NODE2, STRANGER } from "../lib/lab.ts";
 import type { LabNode } from "../lib/lab-node.ts";
@@ -151,6 +153,32 @@ test("a stranger's tunnel packet is refused and counted, by tc and by XDP", asyn
     expect(verdictPackets(node, "not-member") - refused).toBe(1);
     expect(await tunnelPackets(node)).toEqual(tunnel);
   }
+});
+
+test("a pod's own tunnel packet is refused and counted for it", async () => {
+  const { pod, address } = podOf("pod1");
+  const [link] = await lab.node1.namespace.ipJson("route", "get", address);
+  const [{ ifindex }] = await lab.node1.namespace.ipJson("link", "show", link.dev);
+  using guard = WorkloadGuard.openPinned(guardPinDirectory(lab.node1.runDir));
+  const tunnel = await tunnelPackets(lab.node1);
+  await sendForged({
+    forger: pod,
+    forgerAddress: address,
+    node: lab.node1,
+    innerSource: podOf("pod3").address,
+    innerDestination: podOf("pod2").address,
+  });
+  expect(guard?.drops(ifindex)).toMatchObject({ ipip: { packets: 1n } });
+  expect(await tunnelPackets(lab.node1)).toEqual(tunnel);
+});
+
+test("STATUS has nothing to say of a node whose tunnel is up, nor CHECK of a pod", async () => {
+  expect(await lab.node1.cniStatus()).toMatchObject({ exitCode: 0, stdout: "" });
+  const pod = await lab.createPod("pod4");
+  const { stdout } = await lab.node1.cni("ADD", { pod, podName: "pod4" });
+  const call = { pod, podName: "pod4", config: { prevResult: JSON.parse(stdout) } };
+  expect(await lab.node1.cni("CHECK", call)).toMatchObject({ exitCode: 0, stdout: "" });
+  await lab.node1.cni("DEL", call);
 });
 
 test("an external node is let in while its CIDR is in the settings, without a restart", async () => {
