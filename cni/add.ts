@@ -1,24 +1,16 @@
 /** ADD: gives a container an interface, an address and its routes. */
-import { existsSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
-import { CniCode, CniError, type CniResult, parseResult } from "@containernetworking/cni-types-ts";
+import { CniCode, CniError, convertResult, parseResult } from "@containernetworking/cni-types-ts";
 import type { WorkloadGuard } from "../src/guard/workload-guard.ts";
+import { namespaceId } from "../src/linux/namespace.ts";
 import type { NodeState } from "../src/node-state.ts";
-import type { Attached, WorkloadEndpoint } from "../src/workload/endpoint.ts";
+import { type Attached, monotonicNow, type WorkloadEndpoint } from "../src/workload/endpoint.ts";
 import { type Attachment, hostLinkName, unsignedLinkName } from "./attachment.ts";
 import type { PluginConfiguration } from "./config.ts";
 import { tryLockContainer } from "./container-lock.ts";
 import { del, forgetLinkOf } from "./del.ts";
 import { type Host, requireGuard, requireNodeState } from "./host.ts";
-import {
-  addHostRoute,
-  configureHostLink,
-  createPair,
-  hostMac,
-  type LinkOwner,
-  removeHostLink,
-  removeStaleHostLink,
-} from "./host-link.ts";
+import { addHostRoute, configureHostLink, createPair, hostLinksOf, hostMac, removeHostLink } from "./host-link.ts";
 import type { Ipam } from "./ipam.ts";
 import { firstDifference } from "./live-state.ts";
 import { Pod } from "./pod.ts";
@@ -41,11 +33,16 @@ export interface AddRequest {
  * A repeated ADD changes nothing where all is as the first one made it, and makes it anew, with the same addresses, where
  * it is not.
  *
- * @returns what the runtime is told, with what the plugins before said in front
+ * @returns what the runtime is told, with what the plugins before said in front, as JSON: where that cannot be written
+ *   either, what was made is taken back
  */
-export async function add(request: AddRequest, host: Host): Promise<CniResult> {
+export async function add(request: AddRequest, host: Host): Promise<string> {
   const { attachment, networkNamespace, config } = request;
   const previous = config.prevResult && parseResult(config.prevResult, config.cniVersion);
+  const answer = (attached: Attached) =>
+    JSON.stringify(
+      convertResult(toResult({ attachment, networkNamespace, config, attached, previous }), config.cniVersion),
+    );
   const node = await requireNodeState(host);
   const guard = requireGuard(host);
   const mtu = podMtu(config, node);
@@ -53,13 +50,16 @@ export async function add(request: AddRequest, host: Host): Promise<CniResult> {
   const pod = await Pod.open(networkNamespace, making);
   try {
     const earlier = await host.endpoints.read(attachment);
-    const attached =
-      (await unchanged(request, mtu, host, pod, earlier)) ??
-      (await attach(request, { node, guard, mtu, earlier }, making, pod));
-    return toResult({ attachment, networkNamespace, config, attached, previous });
-  } catch (error) {
-    await takeBack(request, host);
-    throw error;
+    const same = await unchanged(request, mtu, host, pod, earlier);
+    if (same) {
+      return answer(same);
+    }
+    try {
+      return answer(await attach(request, { node, guard, mtu, earlier }, making, pod));
+    } catch (error) {
+      await takeBack(request, host);
+      throw error;
+    }
   } finally {
     await pod.close();
   }
@@ -118,17 +118,17 @@ async function attach(
 ): Promise<Attached> {
   const { attachment, networkNamespace, config, ipam, wishes, signal } = request;
   const { netlink, endpoints, step } = host;
-  const name = hostLinkName(attachment);
 
   await removeEarlierLinks(host, attachment, earlier);
   await pod.requireFreeName(attachment.interfaceName);
   const endpoint: WorkloadEndpoint = {
     version: 1,
     owner: attachment,
-    networkNamespace,
+    networkNamespace: { path: networkNamespace, id: await pod.namespace.id() },
     stateDir: config.stateDir,
     ipam: ipam.type,
     time: new Date().toISOString(),
+    began: monotonicNow(),
     permissions: config.guard,
   };
   await step("begin the endpoint", () => endpoints.save(endpoint));
@@ -139,7 +139,7 @@ async function attach(
 
   const podMac = wishes.mac ?? earlier?.attached?.mac;
   const pair = await createPair(host, attachment, { mtu, podMac, podNamespaceFd: pod.namespace.fd });
-  const hostLink = await configureHostLink(host, pair, name);
+  const hostLink = await configureHostLink(host, pair, endpoint);
   const policy = { containerId: attachment.containerId, addresses: given.addresses, ...config.guard };
   await step("guard the host link", () => guard.protect(hostLink, policy));
   await step("bring the host link up", () => netlink.setLink(hostLink.index, { up: true }));
@@ -150,7 +150,8 @@ async function attach(
   for (const address of given.addresses) {
     await addHostRoute(host, hostLink, address, (owner) => isGone(host, owner));
   }
-  const attached = { hostLink: { name, index: hostLink.index }, mac: podLink.mac, mtu, metric, ...given };
+  const { name, index } = hostLink;
+  const attached = { hostLink: { name, index }, mac: podLink.mac, mtu, metric, ...given };
   await step("finish the endpoint", () => endpoints.save({ ...endpoint, attached }));
   signal.throwIfAborted();
   return attached;
@@ -158,13 +159,12 @@ async function attach(
 
 /** By their names, which takes no longer on a node with many pods. */
 async function removeEarlierLinks(host: Host, attachment: Attachment, earlier?: WorkloadEndpoint): Promise<void> {
-  const unsigned = await host.netlink.linkByName(unsignedLinkName(attachment));
-  if (unsigned) {
-    await removeHostLink(host, unsigned);
-  }
   const name = hostLinkName(attachment);
-  for (const each of new Set([name, earlier?.attached?.hostLink.name ?? name])) {
-    await removeStaleHostLink(host, each);
+  for (const each of new Set([unsignedLinkName(attachment), name, earlier?.attached?.hostLink.name ?? name])) {
+    const link = await host.netlink.linkByName(each);
+    if (link && hostLinksOf(attachment, earlier, [link]).length > 0) {
+      await removeHostLink(host, link);
+    }
   }
   if (earlier) {
     await forgetLinkOf(earlier, await host.netlink.links(), host);
@@ -172,14 +172,12 @@ async function removeEarlierLinks(host: Host, attachment: Attachment, earlier?: 
 }
 
 /** A container is gone when its network namespace is, and no call for it is at work. */
-async function isGone({ endpoints, runDir }: Host, { containerId, interfaceName }: LinkOwner): Promise<boolean> {
-  const known = (await endpoints.list()).find(
-    ({ owner }) => owner.containerId === containerId && owner.interfaceName === interfaceName,
-  );
-  if (known === undefined || existsSync(known.networkNamespace)) {
+async function isGone({ endpoints, runDir }: Host, owner: Attachment): Promise<boolean> {
+  const { networkNamespace } = (await endpoints.read(owner)) ?? {};
+  if (networkNamespace === undefined || (await namespaceId(networkNamespace.path)) === networkNamespace.id) {
     return false;
   }
-  const lock = await tryLockContainer(runDir, containerId);
+  const lock = await tryLockContainer(runDir, owner.containerId);
   await lock?.release();
   return lock !== undefined;
 }

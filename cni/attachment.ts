@@ -30,7 +30,7 @@ export function namedAttachment(call: AttachmentCall, network: string): Attachme
   if (Buffer.byteLength(linkAlias(attachment)) > aliasBytes) {
     throw new CniError(
       CniCode.InvalidEnvironment,
-      `Cannot use CNI_CONTAINERID: "${call.containerId}", allowed are at most ${aliasBytes} bytes with interface name and prefix`,
+      `Cannot use CNI_CONTAINERID: "${call.containerId}", allowed are at most ${aliasBytes} bytes with the network's and the interface's name and the prefix "${aliasPrefix}"`,
     );
   }
   return { ...attachment, ...(namespace && pod ? { namespace, pod } : {}) };
@@ -45,10 +45,10 @@ export function plainAttachment({ containerId, interfaceName }: AttachmentCall, 
  * The name of the link on the host, 15 characters, the most that Linux takes. For eth0 it is Calico's name for the pod, so
  * that a pod's next sandbox has the same; where no pod is named the container stands in.
  */
-export function hostLinkName({ namespace, pod, containerId, interfaceName }: Attachment): string {
+export function hostLinkName({ network, namespace, pod, containerId, interfaceName }: Attachment): string {
   const podName = namespace && pod ? `${namespace}.${pod}` : undefined;
   if (podName === undefined) {
-    return linkName(`${containerId}/${interfaceName}`);
+    return linkName(`${network}/${containerId}/${interfaceName}`);
   }
   return linkName(interfaceName === "eth0" ? podName : `${podName}/${interfaceName}`);
 }
@@ -66,12 +66,15 @@ function linkName(identity: string): string {
 }
 
 /** Written on the host link, so that its owner is known without any file. */
-export function linkAlias({ containerId, interfaceName }: Attachment): string {
-  return `${aliasPrefix}${containerId}/${interfaceName}`;
+export function linkAlias({ network, containerId, interfaceName }: Attachment): string {
+  return `${aliasPrefix}${network}/${containerId}/${interfaceName}`;
 }
 
 /** @returns `undefined` when the alias is not one that `linkAlias` wrote */
-export function ownerOfAlias(alias = ""): Pick<Attachment, "containerId" | "interfaceName"> | undefined {
-  const [containerId, interfaceName] = alias.startsWith(aliasPrefix) ? alias.slice(aliasPrefix.length).split("/") : [];
-  return containerId && interfaceName ? { containerId, interfaceName } : undefined;
+export function ownerOfAlias(alias = ""): Attachment | undefined {
+  const key = alias.startsWith(aliasPrefix) ? alias.slice(aliasPrefix.length) : "";
+  const [network, containerId, interfaceName, ...more] = key.split("/");
+  return network && containerId && interfaceName && more.length === 0
+    ? { network, containerId, interfaceName }
+    : undefined;
 }

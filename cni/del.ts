@@ -2,6 +2,7 @@
 import type { Link } from "../src/netlink/link.ts";
 import type { WorkloadEndpoint } from "../src/workload/endpoint.ts";
 import type { Attachment } from "./attachment.ts";
+import { ownIpam } from "./config.ts";
 import type { Host } from "./host.ts";
 import { hostLinksOf, removeHostLink } from "./host-link.ts";
 import type { Ipam } from "./ipam.ts";
@@ -14,16 +15,27 @@ import type { Ipam } from "./ipam.ts";
  * nothing must lead to the old pod. A runtime that is told of a failure calls again.
  */
 export async function del(attachment: Attachment, ipam: Ipam, host: Host): Promise<void> {
-  const { endpoints, netlink, step } = host;
+  const { endpoints, leases, log, netlink, step } = host;
   const endpoint = await endpoints.read(attachment);
   if (endpoint) {
     await step("begin the endpoint's end", () => markEnding(endpoint, host));
+  }
+  if (endpoint && ![ownIpam, ipam.type].includes(endpoint.ipam)) {
+    const { ipam: plugin } = endpoint;
+    log.warn(
+      { ...attachment, plugin },
+      "The address stays with the IPAM plugin that gave it: the configuration names another",
+    );
   }
   const links = await netlink.links();
   for (const link of hostLinksOf(attachment, endpoint, links)) {
     await removeHostLink(host, link);
   }
   await forgetLinkOf(endpoint, links, host);
+  if (ipam.type !== ownIpam) {
+    // The configuration may have named ours when the address was given.
+    await step("release the node's own addresses", () => leases.release(attachment));
+  }
   await step("release the addresses", () => ipam.release(attachment));
   await step("forget the endpoint", () => endpoints.remove(attachment));
 }

@@ -3,7 +3,6 @@ import {
   type AttachmentCall,
   type CniCall,
   CniError,
-  convertResult,
   type Environment,
   type NetworkCall,
   newestVersion,
@@ -16,7 +15,7 @@ import { knownArguments, namedAttachment, plainAttachment } from "./attachment.t
 import { type PluginConfiguration, parseConfiguration, parseRemovalConfiguration } from "./config.ts";
 import type { Host } from "./host.ts";
 import type { Ipam } from "./ipam.ts";
-import { openLog } from "./log.ts";
+import { type Log, openLog } from "./log.ts";
 import { version } from "./version.ts";
 import { wishesOf } from "./wishes.ts";
 
@@ -40,29 +39,24 @@ export type WrapHost = (host: Host) => Host;
 /** Never throws: a failure is an answer too. */
 export async function dispatch(request: CniRequest, wrapHost: WrapHost = (host) => host): Promise<CniResponse> {
   try {
-    const answer = await run(parseEnvironment(request.environment), request, wrapHost);
-    return { exitCode: 0, output: answer === undefined ? "" : JSON.stringify(answer) };
+    return { exitCode: 0, output: await run(parseEnvironment(request.environment), request, wrapHost) };
   } catch (error) {
     const result = CniError.from(error).toResult(callerVersion(request.configuration));
     return { exitCode: 1, output: JSON.stringify(result) };
   }
 }
 
-async function run(call: CniCall, request: CniRequest, wrapHost: WrapHost): Promise<object | undefined> {
+async function run(call: CniCall, request: CniRequest, wrapHost: WrapHost): Promise<string> {
   if (call.command === "VERSION") {
-    return version(callerVersion(request.configuration));
+    return JSON.stringify(version(callerVersion(request.configuration)));
   }
   const parse = call.command === "DEL" ? parseRemovalConfiguration : parseConfiguration;
   const config = parse(request.configuration);
   requireVersionFor(call.command, config.cniVersion);
-  // Loaded only now: reading netlink's tables takes as long as the rest of a start, and VERSION does not need them.
-  const [{ openHost, closeHost }, { ipamOf }] = await Promise.all([import("./host.ts"), import("./ipam.ts")]);
   const log = openLog(config.log);
-  const host = wrapHost(openHost(config, log));
-  const ipam = ipamOf(config, host.leases, { ...request, path: call.path, log });
   const began = performance.now();
   try {
-    const answer = await runVerb({ call, config, ipam, signal: request.signal }, host);
+    const answer = await runOnHost(call, config, { ...request, log, wrapHost });
     log.info({ ...subject(call, config), ms: Math.round(performance.now() - began) }, `${call.command} done`);
     return answer;
   } catch (error) {
@@ -70,8 +64,23 @@ async function run(call: CniCall, request: CniRequest, wrapHost: WrapHost): Prom
     log.error({ ...subject(call, config), code, details }, message);
     throw error;
   } finally {
-    closeHost(host);
     await log.flush();
+  }
+}
+
+async function runOnHost(
+  call: AttachmentCall | NetworkCall,
+  config: PluginConfiguration,
+  { log, wrapHost, ...request }: CniRequest & { readonly log: Log; readonly wrapHost: WrapHost },
+): Promise<string> {
+  // Loaded only now: reading netlink's tables takes as long as the rest of a start, and VERSION does not need them.
+  const [{ openHost, closeHost }, { ipamOf }] = await Promise.all([import("./host.ts"), import("./ipam.ts")]);
+  const host = wrapHost(openHost(config, log));
+  try {
+    const ipam = ipamOf(config, host.leases, { ...request, path: call.path, log });
+    return await runVerb({ call, config, ipam, signal: request.signal }, host);
+  } finally {
+    closeHost(host);
   }
 }
 
@@ -82,7 +91,7 @@ interface Verb<Call extends CniCall> {
   readonly signal: AbortSignal;
 }
 
-async function runVerb({ call, ...verb }: Verb<AttachmentCall | NetworkCall>, host: Host): Promise<object | undefined> {
+async function runVerb({ call, ...verb }: Verb<AttachmentCall | NetworkCall>, host: Host): Promise<string> {
   switch (call.command) {
     case "ADD":
     case "CHECK":
@@ -92,20 +101,17 @@ async function runVerb({ call, ...verb }: Verb<AttachmentCall | NetworkCall>, ho
       const { config, ipam, signal } = verb;
       const { gc } = await import("./gc.ts");
       await gc({ network: config.name, valid: validAttachments(config), ipam, signal }, host);
-      return undefined;
+      return "";
     }
     case "STATUS": {
       const { status } = await import("./status.ts");
       await status(verb.ipam, host);
-      return undefined;
+      return "";
     }
   }
 }
 
-async function runLocked(
-  { call, config, ipam, signal }: Verb<AttachmentCall>,
-  host: Host,
-): Promise<object | undefined> {
+async function runLocked({ call, config, ipam, signal }: Verb<AttachmentCall>, host: Host): Promise<string> {
   const { lockContainer } = await import("./container-lock.ts");
   const lock = await lockContainer(config.runDir, call.containerId, signal);
   try {
@@ -115,10 +121,7 @@ async function runLocked(
   }
 }
 
-async function runAttachmentVerb(
-  { call, config, ipam, signal }: Verb<AttachmentCall>,
-  host: Host,
-): Promise<object | undefined> {
+async function runAttachmentVerb({ call, config, ipam, signal }: Verb<AttachmentCall>, host: Host): Promise<string> {
   const { networkNamespace } = call;
   switch (call.command) {
     case "ADD": {
@@ -126,19 +129,19 @@ async function runAttachmentVerb(
       const wishes = wishesOf(config, parseArguments(call.arguments, knownArguments));
       const { add } = await import("./add.ts");
       const request = { attachment, networkNamespace, config, ipam, wishes, signal };
-      return convertResult(await add(request, host), config.cniVersion);
+      return add(request, host);
     }
     case "CHECK": {
       const attachment = namedAttachment(call, config.name);
       const { check } = await import("./check.ts");
       await check({ attachment, networkNamespace, config, ipam }, host);
-      return undefined;
+      return "";
     }
     case "DEL": {
       const attachment = plainAttachment(call, config.name);
       const { del } = await import("./del.ts");
       await del(attachment, ipam, host);
-      return undefined;
+      return "";
     }
   }
 }

@@ -1,6 +1,7 @@
 /** GC: takes back what no valid attachment stands for: CNI spec 1.1.0, section "GC". */
 import { type CniAttachment, CniError } from "@containernetworking/cni-types-ts";
 import { isSameOwner, type LeaseOwner } from "../src/ipam/lease-store.ts";
+import { monotonicNow } from "../src/workload/endpoint.ts";
 import type { Attachment } from "./attachment.ts";
 import { lockContainer } from "./container-lock.ts";
 import { del, forgetGoneLinks } from "./del.ts";
@@ -20,7 +21,7 @@ export interface GcRequest {
  * the runtime could not yet know of it.
  */
 export async function gc({ network, valid, ipam, signal }: GcRequest, host: Host): Promise<void> {
-  const began = new Date().toISOString();
+  const began = monotonicNow();
   const isValid = (owner: LeaseOwner) =>
     valid.some(({ containerID, ifname }) => containerID === owner.containerId && ifname === owner.interfaceName);
   const failures: CniError[] = [];
@@ -29,7 +30,7 @@ export async function gc({ network, valid, ipam, signal }: GcRequest, host: Host
       const lock = await lockContainer(host.runDir, attachment.containerId, signal);
       try {
         const endpoint = await host.endpoints.read(attachment);
-        if (endpoint === undefined || endpoint.time < began) {
+        if (endpoint === undefined || endpoint.began < began) {
           await del(attachment, ipam, host);
           host.log.info(attachment, "attachment removed: it is not valid any more");
         }

@@ -1,11 +1,12 @@
 /** The host's end of a pod's veth pair, and the route to the pod through it. */
 import { existsSync } from "node:fs";
 import { CniCode, CniError } from "@containernetworking/cni-types-ts";
+import { describeOwner } from "../src/ipam/lease-store.ts";
 import type { Link } from "../src/netlink/link.ts";
 import { mainTable, ownProtocol, type Route } from "../src/netlink/route.ts";
 import { NetlinkError } from "../src/netlink/socket.ts";
 import type { WorkloadEndpoint } from "../src/workload/endpoint.ts";
-import { type Attachment, linkAlias, ownerOfAlias, unsignedLinkName } from "./attachment.ts";
+import { type Attachment, hostLinkName, linkAlias, ownerOfAlias, unsignedLinkName } from "./attachment.ts";
 import type { Host } from "./host.ts";
 
 /** The same on every host link: pods keep their neighbour entry when they meet another link. */
@@ -37,9 +38,10 @@ export async function createPair({ netlink, step }: Host, attachment: Attachment
 }
 
 /** Gives the host's end, still down, its name, and makes the host route and answer for what the pod sends there. */
-export async function configureHostLink(host: Host, link: Link, name: string): Promise<Link> {
+export async function configureHostLink(host: Host, link: Link, sandbox: Sandbox): Promise<Link> {
   const { step, setSysctl } = host;
-  await takeName(host, link, name);
+  const name = hostLinkName(sandbox.owner);
+  await takeName(host, link, name, sandbox);
   for (const [key, value] of hostLinkSettings(name)) {
     await step(`set ${key}`, () => setSysctl(key, value));
   }
@@ -58,33 +60,47 @@ export function hostLinkSettings(name: string): [key: string, value: number][] {
   return settings.filter(([key]) => existsSync(`/proc/sys/net/${key}`));
 }
 
-/** Takes the name over from an earlier sandbox of the same pod. @throws CniError with `Conflict` when the link is not one */
-async function takeName(host: Host, link: Link, name: string): Promise<void> {
-  const rename = () => host.step("name the host link", () => host.netlink.setLink(link.index, { name }));
-  try {
-    await rename();
-  } catch (error) {
-    if (!isCode(error, "EEXIST")) {
-      throw error;
+type Sandbox = Pick<WorkloadEndpoint, "owner" | "began">;
+
+/**
+ * Takes the name over from an older sandbox of the same pod.
+ *
+ * @throws CniError with `Conflict` when the link is not one, or belongs to a newer one
+ */
+async function takeName(host: Host, link: Link, name: string, sandbox: Sandbox): Promise<void> {
+  for (;;) {
+    try {
+      await host.step("name the host link", () => host.netlink.setLink(link.index, { name }));
+      return;
+    } catch (error) {
+      if (!isCode(error, "EEXIST")) {
+        throw error;
+      }
     }
-    await removeStaleHostLink(host, name);
-    await rename();
+    // Each round removes a link that is older than ours, so there is an end also where several take over at once.
+    await removeOlderHostLink(host, name, sandbox);
   }
 }
 
-/**
- * Removes what an earlier sandbox of the same pod, or an earlier ADD, left under a name that stands for exactly them.
- *
- * @throws CniError with `Conflict` when the link is not one of ours
- */
-export async function removeStaleHostLink(host: Host, name: string): Promise<void> {
+async function removeOlderHostLink(host: Host, name: string, { owner, began }: Sandbox): Promise<void> {
   const link = await host.netlink.linkByName(name);
   if (link === undefined) {
     return;
   }
-  if (ownerOfAlias(link.alias) === undefined) {
+  const refuse = (holder: string, allowed: string) =>
+    conflict(`Cannot create the link "${name}": ${holder}, allowed is ${allowed}`);
+  const other = ownerOfAlias(link.alias);
+  if (other === undefined) {
     const alias = link.alias === undefined ? "no alias" : `the alias "${link.alias}"`;
-    throw conflict(`Cannot create the link "${name}": one with ${alias} exists, allowed is one that this plugin made`);
+    throw refuse(`one with ${alias} exists`, "one that this plugin made");
+  }
+  const holder = `it is ${describeOwner(other)} in the network "${other.network}"`;
+  if (other.containerId === owner.containerId) {
+    throw refuse(holder, "one network an interface");
+  }
+  const known = await host.endpoints.read(other);
+  if (known && known.began > began) {
+    throw refuse(`${holder}, which was added later`, "to replace an older sandbox of the pod");
   }
   await removeHostLink(host, link);
 }
@@ -111,7 +127,7 @@ export async function addHostRoute(
   host: Host,
   link: Link,
   address: string,
-  isGone: (owner: LinkOwner) => Promise<boolean>,
+  isGone: (owner: Attachment) => Promise<boolean>,
 ): Promise<void> {
   const route = hostRoute(address, link.index);
   const addRoute = () => host.step(`add the route to ${address}`, () => host.netlink.addRoute(route));
@@ -133,8 +149,6 @@ export async function addHostRoute(
     await addRoute();
   }
 }
-
-export type LinkOwner = NonNullable<ReturnType<typeof ownerOfAlias>>;
 
 async function holderOfRoute({ netlink }: Host, { destination, table }: Route): Promise<Link | undefined> {
   const routes = await netlink.routes();

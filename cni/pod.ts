@@ -1,7 +1,6 @@
 /** The container's side: its network namespace and the interface in it. */
-import { stat } from "node:fs/promises";
 import { CniCode, CniError } from "@containernetworking/cni-types-ts";
-import { NetworkNamespace } from "../src/linux/namespace.ts";
+import { NetworkNamespace, namespaceId } from "../src/linux/namespace.ts";
 import type { Link } from "../src/netlink/link.ts";
 import type { Netlink } from "../src/netlink/netlink.ts";
 import { mainTable, type Route } from "../src/netlink/route.ts";
@@ -42,7 +41,7 @@ export class Pod {
       throw notANamespace(path, error);
     }
     try {
-      if (await isOwnNamespace(path)) {
+      if ((await namespace.id()) === (await namespaceId("/proc/self/ns/net"))) {
         throw notANamespace(path, "it is the host's own");
       }
       return new Pod(namespace, namespace.enter(openNetlink), step);
@@ -129,11 +128,6 @@ export function podRoutes(destinations: readonly string[], linkIndex: number, me
     { ...common, destination: gatewayRoute, scope: "link" },
     ...destinations.map((destination) => ({ ...common, destination, scope: "universe", gateway }) as const),
   ];
-}
-
-async function isOwnNamespace(path: string): Promise<boolean> {
-  const [theirs, ours] = await Promise.all([stat(path), stat("/proc/self/ns/net")]);
-  return theirs.dev === ours.dev && theirs.ino === ours.ino;
 }
 
 function notANamespace(path: string, reason: unknown): CniError {

@@ -1,6 +1,6 @@
 /** A network namespace that the calling thread can step into. */
 import { closeSync, constants, openSync } from "node:fs";
-import { open } from "node:fs/promises";
+import { open, stat } from "node:fs/promises";
 import { addon, systemError } from "./addon.ts";
 
 export class NetworkNamespace {
@@ -51,7 +51,35 @@ export class NetworkNamespace {
     }
   }
 
+  /** As `namespaceId`, of what was opened. */
+  async id(): Promise<string> {
+    return idOf(await this.#handle.stat({ bigint: true }));
+  }
+
   async close(): Promise<void> {
     await this.#handle.close();
   }
+}
+
+/** Codes of errno(3): nothing is at the path, or it led through a process that has ended. */
+const goneCodes: readonly unknown[] = ["ENOENT", "ENOTDIR", "ESRCH"];
+
+/**
+ * What tells a namespace from all others that exist at the moment, whatever path leads to it: see ioctl_ns(2).
+ *
+ * @returns `undefined` when nothing is at the path
+ */
+export async function namespaceId(path: string): Promise<string | undefined> {
+  try {
+    return idOf(await stat(path, { bigint: true }));
+  } catch (error) {
+    if (goneCodes.includes((error as NodeJS.ErrnoException).code)) {
+      return undefined;
+    }
+    throw error;
+  }
+}
+
+function idOf({ dev, ino }: { readonly dev: bigint; readonly ino: bigint }): string {
+  return `${dev}:${ino}`;
 }

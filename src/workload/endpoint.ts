@@ -30,14 +30,16 @@ const attached = z.object({
 export const workloadEndpoint = z.object({
   version: z.literal(1),
   owner: leaseOwner,
-  /** Path of the pod's network namespace. */
-  networkNamespace: z.string(),
+  /** The pod's. */
+  networkNamespace: z.object({ path: z.string(), id: z.string() }),
   /** Where the leases of its network are. */
   stateDir: z.string(),
   /** The plugin that gave the addresses. */
   ipam: z.string(),
-  /** When ADD began: ISO 8601, UTC. */
+  /** When ADD began: ISO 8601, UTC. For people: the clock can be set. */
   time: z.string(),
+  /** The same by `monotonicNow`: of two the greater is the newer one. */
+  began: z.int(),
   permissions,
   /** Absent while ADD is at work, and for ever when it was killed. */
   attached: attached.exactOptional(),
@@ -51,4 +53,9 @@ export type WorkloadEndpoint = z.infer<typeof workloadEndpoint>;
 /** Whether no ADD or DEL of it is at work, or was killed. */
 export function isFinished({ attached, isEnding }: WorkloadEndpoint): boolean {
   return attached !== undefined && isEnding !== true;
+}
+
+/** Microseconds since some moment of this boot, the same for every process: nobody can set this clock back. */
+export function monotonicNow(): number {
+  return Number(process.hrtime.bigint() / 1000n); // CLOCK_MONOTONIC: exact for 285 years
 }

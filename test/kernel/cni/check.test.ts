@@ -53,7 +53,7 @@ const differences: readonly [break_: () => Promise<unknown>, difference: string]
   [onNode("link", "del", hostLink), `the host link "${hostLink}" is gone`],
   [
     onNode("link", "set", hostLink, "alias", "mine"),
-    `the alias of the host link "${hostLink}" is "mine", not "cni-ipip:c1/eth0"`,
+    `the alias of the host link "${hostLink}" is "mine", not "cni-ipip:pods/c1/eth0"`,
   ],
   [
     onNode("link", "set", hostLink, "address", "02:00:00:00:00:01"),

@@ -98,6 +98,13 @@ describe("host-local", () => {
     expect(second.json.interfaces).toEqual(first.json.interfaces);
   });
 
+  test("takes the place of the node's own pool while a pod lives: DEL still frees the pod's address", async () => {
+    await node.call("ADD", { containerId: "c1", netns });
+    expect(await node.leases()).toHaveLength(1);
+    expect(await node.call("DEL", call(hostLocal()))).toMatchObject({ exitCode: 0 });
+    expect(await node.remains()).toEqual(nothing);
+  });
+
   test("hands its error through", async () => {
     const { exitCode, json } = await node.call("ADD", call(hostLocal("10.77.0.0/31")));
     expect(exitCode).toBe(1);

@@ -1,7 +1,7 @@
 /**
  * The plugin as cni/main.ts runs it, watched: the name of each step is appended to the file CNI_TEST_STEPS, and so is
  * every change that is made outside a step, or as the second one of a step. The process is killed when it begins the step
- * of the number CNI_TEST_KILL_AT, counted from 1, and stops for good there with CNI_TEST_STOP_AT.
+ * of the number CNI_TEST_KILL_AT, counted from 1, and stops for good there with CNI_TEST_STOP_AT, a number or a name.
  */
 import { appendFileSync } from "node:fs";
 import { text } from "node:stream/consumers";
@@ -67,7 +67,7 @@ function watchHost(host: Host): Host {
       if (String(begun) === killAt) {
         process.kill(process.pid, "SIGKILL");
       }
-      if (String(begun) === stopAt) {
+      if ([String(begun), action].includes(stopAt ?? "")) {
         process.kill(process.pid, "SIGSTOP");
       }
       changesLeft = 1;

@@ -41,7 +41,7 @@ test("ADD makes the link, its addresses and routes as promised, and DEL takes ev
   expect(hostEnd).toMatchObject({
     address: "ee:ee:ee:ee:ee:ee",
     mtu: 1480,
-    ifalias: "cni-ipip:c1/eth0",
+    ifalias: "cni-ipip:pods/c1/eth0",
     linkinfo: { info_kind: "veth" },
     link_index: podEnd.ifindex,
     operstate: "UP",
@@ -97,8 +97,8 @@ test("a pod without names in CNI_ARGS gets its host link's name from container a
   await node.writeState();
   const netns = await node.createPod();
   const { json } = await node.call("ADD", { containerId: "c1", netns, interfaceName: "net0" });
-  // printf c1/net0 | sha1sum
-  expect(json.interfaces).toMatchObject([{ name: "cali05e146753cf" }, { name: "net0" }]);
+  // printf pods/c1/net0 | sha1sum
+  expect(json.interfaces).toMatchObject([{ name: "calia58892321c9" }, { name: "net0" }]);
 });
 
 test("ADD takes a smaller MTU from the configuration, for both ends", async () => {

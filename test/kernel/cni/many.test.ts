@@ -5,7 +5,8 @@ import { afterEach, beforeEach, expect, jest, test } from "@jest/globals";
 import { assetPath } from "../../../src/assets.ts";
 import { type Process, run } from "../../../src/exec.ts";
 import { waitFor } from "../../lib/wait.ts";
-import { type Answer, nothing, stateOf, TestNode } from "./node.ts";
+import { type Answer, nothing, TestNode } from "./node.ts";
+import { stoppedAdd } from "./stopped.ts";
 
 jest.setTimeout(300_000);
 
@@ -92,22 +93,10 @@ async function isAtTheLock({ pid }: Process): Promise<boolean> {
   return targets.some((target) => target.endsWith("/containers.lock"));
 }
 
-/** An ADD that was stopped when it began the step, and goes on with `kill("SIGCONT")`. */
-async function stoppedAdd(netns: string, step: number): Promise<Process> {
-  const add = node.start("ADD", {
-    containerId: "c1",
-    netns,
-    program: killable,
-    env: { CNI_TEST_STOP_AT: String(step) },
-  });
-  await waitFor(async () => (await stateOf(add)) === "T", { what: "ADD stopped", timeoutMs: 20_000 });
-  return add;
-}
-
 test("a DEL that overtakes its ADD waits for it, and nothing is left", async () => {
   await node.writeState();
   const netns = await node.createPod();
-  const add = await stoppedAdd(netns, 9);
+  const add = await stoppedAdd(node, { containerId: "c1", netns }, 9);
   const before = await node.remains();
   const del = node.start("DEL", { containerId: "c1", netns });
   await waitFor(() => isAtTheLock(del), { what: "DEL at the lock", timeoutMs: 20_000 });
@@ -120,7 +109,7 @@ test("a DEL that overtakes its ADD waits for it, and nothing is left", async () 
 
 test("a call for another container does not wait", async () => {
   await node.writeState();
-  const add = await stoppedAdd(await node.createPod(), 9);
+  const add = await stoppedAdd(node, { containerId: "c1", netns: await node.createPod() }, 9);
   const other = { containerId: "c2", netns: await node.createPod() };
   expect((await node.call("ADD", other)).exitCode).toBe(0);
   expect((await node.call("DEL", other)).exitCode).toBe(0);
@@ -131,7 +120,7 @@ test("a call for another container does not wait", async () => {
 test("a call that waits for another ends with SIGTERM, and has changed nothing", async () => {
   await node.writeState();
   const netns = await node.createPod();
-  const first = await stoppedAdd(netns, 9);
+  const first = await stoppedAdd(node, { containerId: "c1", netns }, 9);
   const before = await node.remains();
   const second = node.start("ADD", { containerId: "c1", netns });
   await waitFor(() => isAtTheLock(second), { what: "the second ADD at the lock", timeoutMs: 20_000 });
@@ -156,7 +145,7 @@ test("an ADD that is told to stop takes back what it made, whatever step it was 
   const steps = (await readFile(file, "utf8")).trim().split("\n");
   await node.call("DEL", { containerId: "c1", netns });
   for (let step = 1; step <= steps.length; step++) {
-    const add = await stoppedAdd(netns, step);
+    const add = await stoppedAdd(node, { containerId: "c1", netns }, step);
     add.kill("SIGTERM");
     add.kill("SIGCONT");
     const { exitCode } = await add.ended;

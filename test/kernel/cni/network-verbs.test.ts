@@ -3,6 +3,8 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, jest, test } from "@jest/globals";
+import type { WorkloadEndpoint } from "../../../src/workload/endpoint.ts";
+import { EndpointStore } from "../../../src/workload/endpoint-store.ts";
 import { nothing, TestNode } from "./node.ts";
 
 jest.setTimeout(60_000);
@@ -60,6 +62,15 @@ test("GC without a list removes everything, also what went with its namespace, a
   expect(await node.call("GC", {})).toEqual(done);
   expect(await node.remains()).toEqual(nothing);
   expect(await node.call("GC", {})).toEqual(done);
+});
+
+test("GC removes what was added before the clock was set back", async () => {
+  await addPods("c1");
+  const store = new EndpointStore(node.runDir);
+  const [endpoint] = await store.list();
+  await store.save({ ...(endpoint as WorkloadEndpoint), time: "2126-01-01T00:00:00.000Z" });
+  expect(await node.call("GC", {})).toEqual(done);
+  expect(await node.remains()).toEqual(nothing);
 });
 
 test("GC leaves other networks alone", async () => {

@@ -122,6 +122,12 @@ export class TestNode {
     };
   }
 
+  /** Another namespace is at the path. Who still uses the former one keeps it alive. */
+  async replaceNamespace(path: string): Promise<void> {
+    await this.removeNamespace(path);
+    await this.#addNamespace(path.slice("/run/netns/".length));
+  }
+
   async removeNamespace(path: string): Promise<void> {
     const name = path.slice("/run/netns/".length);
     await run({ file: "ip", args: ["netns", "del", name] });

@@ -5,6 +5,7 @@ import { run } from "../../../src/exec.ts";
 import type { Attached, WorkloadEndpoint } from "../../../src/workload/endpoint.ts";
 import { EndpointStore } from "../../../src/workload/endpoint-store.ts";
 import { nothing, TestNode } from "./node.ts";
+import { stoppedAdd } from "./stopped.ts";
 
 const args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=nginx";
 const hostLink = "calic440f455693"; // of default.nginx
@@ -125,9 +126,67 @@ test("a pod's new sandbox takes over the link name, and the old one's late DEL l
   expect(await node.podIp(older, "link")).toMatchObject([{ ifname: "lo" }]);
 
   expect(await node.call("DEL", { containerId: "old", netns: older, args })).toEqual(done);
-  expect(await node.ip("link", "show", hostLink)).toMatchObject([{ ifalias: "cni-ipip:new/eth0" }]);
+  expect(await node.ip("link", "show", hostLink)).toMatchObject([{ ifalias: "cni-ipip:pods/new/eth0" }]);
   expect(await node.ip("route")).toMatchObject([{ dst: "10.100.15.130", dev: hostLink }]);
   expect(await node.leases()).toEqual(["10.100.15.130"]);
+});
+
+test("the late ADD of a pod's old sandbox leaves the new one alone, and is told of it", async () => {
+  const [older, newer] = [await node.createPod(), await node.createPod()];
+  const late = await stoppedAdd(node, { containerId: "old", netns: older, args }, "name the host link");
+  const { json } = await node.call("ADD", { containerId: "new", netns: newer, args });
+  const after = await node.remains();
+  late.kill("SIGCONT");
+  const { exitCode, stdout } = await late.ended;
+  expect({ exitCode, answer: JSON.parse(stdout) }).toMatchObject({
+    exitCode: 1,
+    answer: {
+      code: 101,
+      msg: `Cannot create the link "${hostLink}": it is "eth0" of the container "new" in the network "pods", which was added later, allowed is to replace an older sandbox of the pod`,
+    },
+  });
+  expect(await node.call("DEL", { containerId: "old", netns: older, args })).toEqual(done);
+  const [own] = after.routes.filter((address) => json.ips[0].address === `${address}/32`);
+  expect(await node.remains()).toMatchObject({ hostLinks: [hostLink], routes: [own], leases: [own], endpoints: 1 });
+  expect(await node.ip("link", "show", hostLink)).toMatchObject([{ ifalias: "cni-ipip:pods/new/eth0" }]);
+});
+
+test("the later of two sandboxes of one pod has the link, whichever step the earlier ADD was stopped at", async () => {
+  const steps = ["begin the endpoint", "reserve the addresses", "sign the host link", "guard the host link"];
+  for (const step of [...steps, "bring the host link up", "finish the endpoint"]) {
+    const [older, newer] = [await node.createPod(), await node.createPod()];
+    const late = await stoppedAdd(node, { containerId: "old", netns: older, args }, step);
+    expect(await node.call("ADD", { containerId: "new", netns: newer, args })).toMatchObject({ exitCode: 0 });
+    late.kill("SIGCONT");
+    await late.ended;
+    expect(await node.call("DEL", { containerId: "old", netns: older, args })).toEqual(done);
+    expect({ step, link: await node.ip("link", "show", hostLink) }).toMatchObject({
+      step,
+      link: [{ ifalias: "cni-ipip:pods/new/eth0" }],
+    });
+    expect(await node.podIp(newer, "link", "show", "eth0")).toMatchObject([{ operstate: "UP" }]);
+    await node.call("DEL", { containerId: "new", netns: newer, args });
+    expect(await node.remains()).toEqual(nothing);
+  }
+});
+
+test("another network neither takes nor removes the link of the same container and interface", async () => {
+  const netns = await node.createPod();
+  const other = { containerId: "c1", netns, args, config: { name: "other" } };
+  await node.call("ADD", { containerId: "c1", netns, args });
+  const before = await node.remains();
+  expect((await node.call("ADD", other)).json).toMatchObject({
+    code: 4,
+    msg: `Cannot use CNI_IFNAME: "eth0" exists in "${netns}", allowed is a name that is free there`,
+  });
+  expect(await node.call("DEL", other)).toEqual(done);
+  expect(await node.call("GC", { config: { name: "other" } })).toEqual(done);
+  expect(await node.remains()).toEqual(before);
+  expect((await node.call("ADD", { ...other, netns: await node.createPod() })).json).toMatchObject({
+    code: 101,
+    msg: `Cannot create the link "${hostLink}": it is "eth0" of the container "c1" in the network "pods", allowed is one network an interface`,
+  });
+  expect(await node.remains()).toEqual(before);
 });
 
 test.each([

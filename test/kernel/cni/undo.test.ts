@@ -1,6 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, jest, test } from "@jest/globals";
+import { run } from "../../../src/exec.ts";
 import { nothing, TestNode } from "./node.ts";
 
 const args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=nginx";
@@ -94,15 +95,26 @@ test("ADD takes an address over whose container is gone, link and all", async ()
   const [gone, netns] = [await node.createPod(), await node.createPod()];
   await node.call("ADD", { containerId: "gone", netns: gone });
   await node.forgetLeases();
-  // Something keeps the namespace alive, but nobody can find the container by it any more.
+  // Something keeps the namespace alive, but nobody can find the container by it any more: its path is another's now.
   const keeper = node.keepAlive(gone);
-  await node.removeNamespace(gone);
+  await node.replaceNamespace(gone);
   const { exitCode, json } = await node.call("ADD", { containerId: "c1", netns, args });
   expect({ exitCode, ips: json.ips }).toMatchObject({ exitCode: 0, ips: [{ address: "10.100.15.129/32" }] });
   expect(await node.hostLinks()).toEqual([hostLink]);
   await keeper.stop();
   await node.call("DEL", { containerId: "gone" });
   await node.call("DEL", { containerId: "c1", netns, args });
+  await expectNothingLeft();
+});
+
+test("ADD undoes everything when its answer cannot be written", async () => {
+  await node.writeState();
+  const { file, args: argv, env, input } = node.command("ADD", { containerId: "c1", netns: await node.createPod() });
+  // JSON.parse() takes it, JSON.stringify() does not.
+  const previous = `{"cniVersion":"1.1.0","deep":${"[".repeat(100_000)}${"]".repeat(100_000)}}`;
+  const deep = input.replace(/\}$/, `,"prevResult":${previous}}`);
+  const { exitCode, stdout } = await run({ file, args: argv, env, input: deep, okExitCodes: [1] });
+  expect({ exitCode, answer: JSON.parse(stdout) }).toMatchObject({ exitCode: 1, answer: { code: 999 } });
   await expectNothingLeft();
 });
 
