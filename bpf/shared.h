@@ -70,9 +70,11 @@ enum pod_drop {
 	POD_DROP_IPIP = 0, /* protocol 4, which could forge a node */
 	POD_DROP_IPV6 = 1,
 	POD_DROP_OTHER_ETHERTYPE = 2, /* neither ARP nor IPv4 nor IPv6, or in a VLAN */
-	POD_DROP_MALFORMED = 3, /* no whole IPv4 header */
+	POD_DROP_MALFORMED = 3, /* no whole IPv4 header, or no whole ARP packet for IPv4 on Ethernet */
 	POD_DROP_UNSPECIFIED_SOURCE = 4, /* 0.0.0.0 */
 	POD_DROP_SPOOFED_SOURCE = 5, /* neither the container's nor allowed */
+	POD_DROP_SPOOFED_ARP = 6, /* the same of an ARP packet's sender */
+	POD_DROP_LOOPBACK = 7, /* to or from 127.0.0.0/8 */
 };
 
 #define POD_DROP_LIMIT 8

@@ -22,6 +22,22 @@
 
 #define VLAN_ID_MASK 0xfff /* IEEE 802.1Q; identifier 0 is a priority alone, and the stack takes such a frame as untagged */
 
+#define HARDWARE_ETHERNET 1 /* ARPHRD_ETHER; linux/if_arp.h is not for BPF */
+
+/* RFC 826 with the addresses of IPv4 on Ethernet. Packed: `sender` is not aligned. */
+struct arp_packet {
+	__be16 hardware_type;
+	__be16 protocol_type;
+	__u8 hardware_length; /* bytes */
+	__u8 protocol_length; /* bytes */
+	__be16 operation;
+	__u8 sender_hardware[ETH_ALEN];
+	__be32 sender; /* network order */
+	__u8 target_hardware[ETH_ALEN];
+	__be32 target; /* network order */
+} __attribute__((packed));
+_Static_assert(sizeof(struct arp_packet) == 28, "no hidden padding in arp_packet");
+
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* Not inlined: so enum pod_drop gets into the object's BTF, where the layout test compares it with user space's. */
@@ -34,7 +50,16 @@ static __noinline int drop(struct pod_link *link, enum pod_drop reason, __u32 by
 	return TC_ACT_SHOT;
 }
 
-/* False when the packet ends inside the header. Behind a tag in metadata the network header is where it is without. */
+/*
+ * Copies what follows the Ethernet header, also out of the page fragments of the skb, which a pod's packet socket can put
+ * it into: the relative helper reaches only the linear part. Behind a tag in metadata it is where it is without. False
+ * when the packet ends inside of it.
+ */
+static __always_inline bool load(struct __sk_buff *skb, void *to, __u32 length)
+{
+	return bpf_skb_load_bytes(skb, sizeof(struct ethhdr), to, length) == 0;
+}
+
 static __always_inline bool load_ipv4(struct __sk_buff *skb, struct iphdr *header)
 {
 	const struct iphdr *linear = (void *)(long)skb->data + sizeof(struct ethhdr);
@@ -43,8 +68,19 @@ static __always_inline bool load_ipv4(struct __sk_buff *skb, struct iphdr *heade
 		*header = *linear;
 		return true;
 	}
-	/* It may lie in a page fragment of the skb, where only the helper reaches. */
-	return load_network(skb, 0, header, sizeof(*header)) == 0;
+	return load(skb, header, sizeof(*header));
+}
+
+static __always_inline bool is_ipv4_on_ethernet(const struct arp_packet *arp)
+{
+	return arp->hardware_type == bpf_htons(HARDWARE_ETHERNET) && arp->protocol_type == bpf_htons(ETH_P_IP) &&
+	       arp->hardware_length == ETH_ALEN && arp->protocol_length == sizeof(arp->sender);
+}
+
+/* The host delivers such a packet where route_localnet is on, as "portmap" switches it on. */
+static __always_inline bool is_loopback(__be32 address)
+{
+	return (address & bpf_htonl(0xff000000)) == bpf_htonl(0x7f000000);
 }
 
 static __always_inline bool is_allowed_source(const struct pod_link *link, __be32 source)
@@ -94,11 +130,35 @@ static __always_inline int judge_ipv4(struct __sk_buff *skb, struct pod_link *li
 		return drop(link, POD_DROP_UNSPECIFIED_SOURCE, skb->len);
 	if (!may_send_from(link, header.saddr))
 		return drop(link, POD_DROP_SPOOFED_SOURCE, skb->len);
+	/* An allowed source such as 0.0.0.0/0 covers it. */
+	if (is_loopback(header.saddr) || is_loopback(header.daddr))
+		return drop(link, POD_DROP_LOOPBACK, skb->len);
 	if (header.protocol != IPPROTO_IPIP)
 		return TC_ACT_UNSPEC;
 	if (!(link->flags & POD_FLAG_ALLOW_IPIP))
 		return drop(link, POD_DROP_IPIP, skb->len);
 	return judge_ipip(skb);
+}
+
+/*
+ * The kernel makes a neighbour entry of every sender that asks for an address of the host's, or for one that the host
+ * answers for, and the table is one for all pods. Of the hardware address it keeps the last: a pod misleads nobody but
+ * itself with another one.
+ */
+static __always_inline int judge_arp(struct __sk_buff *skb, struct pod_link *link)
+{
+	struct arp_packet arp;
+
+	if (!load(skb, &arp, sizeof(arp)) || !is_ipv4_on_ethernet(&arp))
+		return drop(link, POD_DROP_MALFORMED, skb->len);
+	/* A probe for somebody else with the address (RFC 5227): no entry is made or changed, by no answer either. */
+	if (arp.sender == 0)
+		return TC_ACT_UNSPEC;
+	if (!may_send_from(link, arp.sender))
+		return drop(link, POD_DROP_SPOOFED_ARP, skb->len);
+	if (is_loopback(arp.sender))
+		return drop(link, POD_DROP_LOOPBACK, skb->len);
+	return TC_ACT_UNSPEC;
 }
 
 SEC("tc")
@@ -116,7 +176,7 @@ int guard_workload(struct __sk_buff *skb)
 	case bpf_htons(ETH_P_IP):
 		return judge_ipv4(skb, link);
 	case bpf_htons(ETH_P_ARP):
-		return TC_ACT_UNSPEC;
+		return judge_arp(skb, link);
 	case bpf_htons(ETH_P_IPV6):
 		return link->flags & POD_FLAG_ALLOW_IPV6 ? TC_ACT_UNSPEC : drop(link, POD_DROP_IPV6, skb->len);
 	default:

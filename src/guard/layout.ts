@@ -34,6 +34,8 @@ export const podDropNumbers = {
   malformed: 3,
   "unspecified-source": 4,
   "spoofed-source": 5,
+  "spoofed-arp": 6,
+  loopback: 7,
 } as const;
 
 export type PodDrop = keyof typeof podDropNumbers;

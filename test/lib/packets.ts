@@ -26,6 +26,16 @@ export interface Ipv4Fields {
   readonly moreFragments?: boolean;
 }
 
+/** RFC 826. Lengths are those that are claimed, in bytes: the addresses are those of IPv4 on Ethernet all the same. */
+export interface ArpFields {
+  readonly hardwareType?: number;
+  readonly protocolType?: number;
+  readonly hardwareLength?: number;
+  readonly protocolLength?: number;
+  /** 1 asks, 2 answers. */
+  readonly operation?: number;
+}
+
 export const protocolNumbers = { icmp: 1, ipip: 4, tcp: 6, udp: 17 } as const;
 
 const ethertypes = { ipv4: 0x0800, arp: 0x0806, vlan: 0x8100, serviceVlan: 0x88a8, ipv6: 0x86dd } as const;
@@ -115,13 +125,19 @@ export function icmpEcho(): Layer {
   };
 }
 
-/** "Who has `target`? Tell `sender`" */
-export function arp(sender: string, target: string): Layer {
+/** By default "who has `target`? Tell `sender`", with the addresses that `eth()` has. */
+export function arp(sender: string, target: string, fields: ArpFields = {}): Layer {
   return {
     ethertype: ethertypes.arp,
     build(payload) {
-      const fixed = Buffer.from("00010800060400010200000000020000", "hex").subarray(0, 14);
-      return Buffer.concat([fixed, toBytes(sender), Buffer.alloc(6), toBytes(target), payload]);
+      const fixed = Buffer.alloc(8);
+      fixed.writeUInt16BE(fields.hardwareType ?? 1, 0);
+      fixed.writeUInt16BE(fields.protocolType ?? ethertypes.ipv4, 2);
+      fixed.writeUInt8(fields.hardwareLength ?? 6, 4);
+      fixed.writeUInt8(fields.protocolLength ?? 4, 5);
+      fixed.writeUInt16BE(fields.operation ?? 1, 6);
+      const senderMac = Buffer.from("020000000002", "hex");
+      return Buffer.concat([fixed, senderMac, toBytes(sender), Buffer.alloc(6), toBytes(target), payload]);
     },
   };
 }

@@ -3,7 +3,20 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, jest, test } from "@jest/globals";
 import { BpfMap } from "libbpf-ts";
 import { encodeAddress, encodeTunnelPair, type PodDrop, present, type VerdictName } from "../../../src/guard/layout.ts";
-import { arp, data, eth, frame, icmpEcho, ipv4, ipv6, tcp, udp, unknownEthertype, vlan } from "../../lib/packets.ts";
+import {
+  type ArpFields,
+  arp,
+  data,
+  eth,
+  frame,
+  icmpEcho,
+  ipv4,
+  ipv6,
+  tcp,
+  udp,
+  unknownEthertype,
+  vlan,
+} from "../../lib/packets.ts";
 import { MEMBER, NODE } from "./guarded-node.ts";
 import { GuardedPod, ipip, OTHER_POD, POD, packetFrom, SECOND } from "./guarded-pod.ts";
 
@@ -28,7 +41,11 @@ beforeAll(async () => {
 afterAll(() => pod?.remove());
 
 const ipv6Packet = frame(eth(), ipv6(58), data(40));
-const arpRequest = frame(eth("ff:ff:ff:ff:ff:ff"), arp(POD, "169.254.1.1"));
+const GATEWAY = "169.254.1.1";
+const arpFrom = (sender: string, target = GATEWAY, fields: ArpFields = {}) =>
+  frame(eth("ff:ff:ff:ff:ff:ff"), arp(sender, target, fields), data(18, 0));
+const arpRequest = arpFrom(POD);
+const answer = { operation: 2 };
 
 const rows: readonly [name: string, packet: Buffer, dropped: PodDrop | undefined][] = [
   ["UDP from its own address", packetFrom(POD), undefined],
@@ -38,7 +55,52 @@ const rows: readonly [name: string, packet: Buffer, dropped: PodDrop | undefined
   ["a later fragment", frame(eth(), ipv4(POD, OTHER_POD, { protocol: 17, fragmentOffset: 1480 }), data(32)), undefined],
   ["an IPv4 header and no more", frame(eth(), ipv4(POD, OTHER_POD, { protocol: 17 })), undefined],
   ["IPv6 in IPv4, which is not protocol 4", frame(eth(), ipv4(POD, NODE, { protocol: 41 }), data(40)), undefined],
+  ["IPv4 to loopback", frame(eth(), ipv4(POD, "127.0.0.1"), udp(1, 9999), data(8)), "loopback"],
+  ["IPv4 to the end of loopback", frame(eth(), ipv4(POD, "127.255.255.255"), udp(1, 2)), "loopback"],
+  ["IPv4 to the network of loopback", frame(eth(), ipv4(POD, "127.0.0.0"), tcp(1, 2)), "loopback"],
+  ["a later fragment to loopback", frame(eth(), ipv4(POD, "127.0.0.1", { fragmentOffset: 8 }), data(8)), "loopback"],
+  ["IPIP to loopback", ipip(POD, "127.0.0.1"), "loopback"],
+  ["IPv4 to the address before loopback", frame(eth(), ipv4(POD, "126.255.255.255"), udp(1, 2)), undefined],
+  ["IPv4 to the address behind loopback", frame(eth(), ipv4(POD, "128.0.0.0"), udp(1, 2)), undefined],
+  ["IPv4 to an address that ends as loopback begins", frame(eth(), ipv4(POD, "1.0.0.127"), udp(1, 2)), undefined],
+  ["somebody else's address to loopback", frame(eth(), ipv4(OTHER_POD, "127.0.0.1"), udp(1, 2)), "spoofed-source"],
   ["ARP", arpRequest, undefined],
+  ["ARP without padding", frame(eth("ff:ff:ff:ff:ff:ff"), arp(POD, GATEWAY)), undefined],
+  ["an ARP answer", arpFrom(POD, NODE, answer), undefined],
+  ["gratuitous ARP", arpFrom(POD, POD), undefined],
+  ["a gratuitous ARP answer", arpFrom(POD, POD, answer), undefined],
+  ["an ARP probe", arpFrom("0.0.0.0", POD), undefined],
+  ["an ARP answer without address, of which the kernel makes nothing", arpFrom("0.0.0.0", NODE, answer), undefined],
+  ["ARP that asks for another pod", arpFrom(POD, OTHER_POD), undefined],
+  ["ARP that asks for loopback, which tells the host nothing", arpFrom(POD, "127.0.0.1"), undefined],
+  ["an ARP operation that the kernel does not know", arpFrom(POD, NODE, { operation: 9 }), undefined],
+  [
+    "ARP from another hardware address than its frame",
+    frame(eth("ff:ff:ff:ff:ff:ff", "02:00:00:00:00:99"), arp(POD, GATEWAY)),
+    undefined,
+  ],
+  ["ARP from the next address", arpFrom(SECOND), "spoofed-arp"],
+  ["ARP from another pod", arpFrom(OTHER_POD), "spoofed-arp"],
+  ["ARP from the node's address", arpFrom(NODE), "spoofed-arp"],
+  ["ARP from its address with the bytes turned", arpFrom("193.9.100.10"), "spoofed-arp"],
+  ["ARP from loopback", arpFrom("127.0.0.1"), "spoofed-arp"],
+  ["ARP from multicast", arpFrom("224.0.0.1"), "spoofed-arp"],
+  ["ARP from limited broadcast", arpFrom("255.255.255.255"), "spoofed-arp"],
+  ["ARP from the address behind 0.0.0.0", arpFrom("0.0.0.1"), "spoofed-arp"],
+  ["an ARP answer from another pod", arpFrom(OTHER_POD, NODE, answer), "spoofed-arp"],
+  ["gratuitous ARP from another pod", arpFrom(OTHER_POD, OTHER_POD), "spoofed-arp"],
+  ["a gratuitous ARP answer from the node's address", arpFrom(NODE, NODE, answer), "spoofed-arp"],
+  ["an unknown ARP operation from another pod", arpFrom(OTHER_POD, NODE, { operation: 9 }), "spoofed-arp"],
+  ["ARP of another hardware type, which the kernel takes too", arpFrom(POD, NODE, { hardwareType: 6 }), "malformed"],
+  ["ARP of a hardware type with its bytes turned", arpFrom(POD, NODE, { hardwareType: 0x0100 }), "malformed"],
+  ["ARP of no hardware type", arpFrom(POD, NODE, { hardwareType: 0 }), "malformed"],
+  ["ARP for IPv6", arpFrom(POD, NODE, { protocolType: 0x86dd }), "malformed"],
+  ["ARP for no protocol", arpFrom(POD, NODE, { protocolType: 0 }), "malformed"],
+  ["ARP with protocol addresses as long as IPv6", arpFrom(POD, NODE, { protocolLength: 16 }), "malformed"],
+  ["ARP without protocol addresses", arpFrom(POD, NODE, { protocolLength: 0 }), "malformed"],
+  ["ARP with hardware addresses of 8 bytes", arpFrom(POD, NODE, { hardwareLength: 8 }), "malformed"],
+  ["ARP without hardware addresses", arpFrom(POD, NODE, { hardwareLength: 0 }), "malformed"],
+  ["malformed ARP from another pod", arpFrom(OTHER_POD, NODE, { protocolLength: 3 }), "malformed"],
   ["another pod's address", packetFrom(OTHER_POD), "spoofed-source"],
   ["the node's address", packetFrom(NODE), "spoofed-source"],
   ["the next address", packetFrom(SECOND), "spoofed-source"],
@@ -67,6 +129,35 @@ test.each(rows)("nothing allowed: %s", (name, packet, dropped) => {
   expect(pod.judge(packet)).toBe(dropped === undefined ? "pass" : "drop");
   const counted = dropped === undefined ? {} : { [dropped]: { packets: 1n, bytes: BigInt(packet.length) } };
   expect(pod.drops()).toEqual(counted);
+});
+
+test("ARP is dropped wherever it ends too early", () => {
+  const whole = frame(eth("ff:ff:ff:ff:ff:ff"), arp(POD, GATEWAY));
+  const ends = Array.from({ length: 28 }, (_, index) => 14 + index); // the kernel's test run wants an Ethernet header
+  pod.protect({ containerId: "with ARP that ends" });
+  expect(ends.map((end) => pod.judge(whole.subarray(0, end)))).toEqual(ends.map(() => "drop"));
+  expect(pod.drops()).toMatchObject({ malformed: { packets: 28n } });
+  expect(pod.judge(whole)).toBe("pass");
+});
+
+test("ARP passes from each of the pod's addresses and from its allowed sources, and from no other", () => {
+  pod.protect({ containerId: "with some", addresses: [POD, SECOND], allowedSources: ["192.0.2.8/29"] });
+  const passing = [POD, SECOND, "192.0.2.8", "192.0.2.15", "0.0.0.0"];
+  const others = [OTHER_POD, "192.0.2.7", "192.0.2.16", NODE];
+  expect(passing.map((sender) => pod.judge(arpFrom(sender)))).toEqual(passing.map(() => "pass"));
+  expect(others.map((sender) => pod.judge(arpFrom(sender)))).toEqual(others.map(() => "drop"));
+  expect(Object.keys(pod.drops())).toEqual(["spoofed-arp"]);
+});
+
+test.each([
+  ["0.0.0.0/0", "127.0.0.1"],
+  ["127.0.0.0/8", "127.255.255.255"],
+  ["127.0.0.0/8", "127.0.0.0"],
+])("the allowed source %s lets neither IPv4 nor ARP from %s pass", (cidr, source) => {
+  pod.protect({ containerId: `${cidr} ${source}`, allowedSources: [cidr], allowIpip: true });
+  const packets = [packetFrom(source), ipip(source, FAR_AWAY), arpFrom(source), arpFrom(source, NODE, answer)];
+  expect(packets.map((packet) => pod.judge(packet))).toEqual(packets.map(() => "drop"));
+  expect(pod.drops()).toEqual({ loopback: { packets: 4n, bytes: expect.anything() } });
 });
 
 test("a link that nothing is known of passes nothing", () => {

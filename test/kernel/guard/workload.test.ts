@@ -3,6 +3,7 @@ import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "@jest/globals";
 import { attachClsact, BpfLink, BpfMap, BpfObject, BpfProgram } from "libbpf-ts";
+import type { Process } from "../../../src/exec.ts";
 import { decodeUint32, encodeContainerAddress, encodeUint32 } from "../../../src/guard/layout.ts";
 import { containerKey, WorkloadGuard } from "../../../src/guard/workload-guard.ts";
 import { arp, data, eth, frame, ipv4, ipv6, udp, vlan } from "../../lib/packets.ts";
@@ -15,13 +16,19 @@ let pod: GuardedPod;
 let world: GuardedNode;
 let link: GuardedLink;
 let guard: WorkloadGuard;
+let listener: Process | undefined;
 
 beforeEach(async () => {
   pod = await GuardedPod.create();
   ({ world, link, guard } = pod);
 });
 
-afterEach(() => pod.remove());
+afterEach(async () => {
+  listener?.kill("SIGKILL");
+  await listener?.ended.catch(() => undefined);
+  listener = undefined;
+  await pod.remove();
+});
 
 function openMap(name: "pod_links" | "container_addresses"): BpfMap {
   return BpfMap.openPinned(join(world.pinDirectory, "maps", name));
@@ -269,6 +276,73 @@ describe("with real frames", () => {
     expect(reasons()).toEqual({ "other-ethertype": 2, "spoofed-source": 1, ipip: 1 });
   });
 
+  test("ARP with a priority tag is judged as without, in a VLAN it is dropped", async () => {
+    pod.protect();
+    await sendUntilDropped(
+      3,
+      frame(eth(NODE_MAC), vlan(0), arp(POD, NODE)),
+      frame(eth(NODE_MAC), vlan(0), arp(OTHER_POD, NODE)),
+      frame(eth(NODE_MAC), vlan(0), arp(POD, NODE)).subarray(0, -1),
+      frame(eth(NODE_MAC), vlan(7), arp(POD, NODE)),
+    );
+    expect(reasons()).toEqual({ "spoofed-arp": 1, malformed: 1, "other-ethertype": 1 });
+  });
+
+  test("headers that the pod's socket put into a page fragment are judged as all others", async () => {
+    await world.node.ip("link", "set", "e0", "mtu", "9000");
+    await world.neighbour.ip("link", "set", "e1", "mtu", "9000");
+    pod.protect();
+    const padding = data(5000, 0); // more than a page: the kernel keeps a smaller frame in one piece
+    await sendInFragments(
+      frame(eth(NODE_MAC), arp(POD, NODE), padding),
+      frame(eth(NODE_MAC), arp(OTHER_POD, NODE), padding),
+      frame(eth(NODE_MAC), ipv4(POD, NODE), udp(1, 2), padding),
+      frame(eth(NODE_MAC), ipv4(POD, "127.0.0.1"), udp(1, 2), padding),
+      frame(eth(NODE_MAC), ipv4(OTHER_POD, NODE), udp(1, 2), padding),
+    );
+    await waitFor(() => dropped() >= 3, { what: "3 frames dropped", timeoutMs: 5000 });
+    expect(reasons()).toEqual({ "spoofed-arp": 1, loopback: 1, "spoofed-source": 1 });
+  });
+
+  test("200 invented senders of ARP do not get into the host's neighbour table, with the check off they would", async () => {
+    const neighbours = async (): Promise<string[]> => {
+      const entries: readonly { readonly dst: string }[] = await world.node.ipJson("-4", "neigh", "show", "dev", "e0");
+      return entries.map(({ dst }) => dst);
+    };
+    const asking = (...senders: readonly string[]) => senders.map((sender) => frame(eth(NODE_MAC), arp(sender, NODE)));
+    await world.node.ip("route", "add", "10.100.9.0/24", "dev", "e0");
+    await world.send(...asking("10.100.9.1", "10.100.9.2"));
+    const both = async () => (await neighbours()).length === 2;
+    await waitFor(both, { what: "two unchecked senders in the table", timeoutMs: 5000 });
+
+    await world.node.ip("neigh", "flush", "dev", "e0");
+    pod.protect();
+    const invented = Array.from({ length: 200 }, (_, index) => `10.100.9.${index < 190 ? index + 1 : index + 5}`);
+    await world.send(...asking(...invented, POD));
+    const own = async () => (await neighbours()).includes(POD);
+    await waitFor(own, { what: "the pod's own address in the table", timeoutMs: 5000 });
+    expect(await neighbours()).toEqual([POD]);
+    expect(reasons()).toEqual({ "spoofed-arp": 200 });
+  });
+
+  test("a frame to 127.0.0.1 does not reach the host's socket where route_localnet is on", async () => {
+    await world.node.run({ file: "sysctl", args: ["-w", "net.ipv4.conf.e0.route_localnet=1"] });
+    const heard = await listenToUdp();
+    const to = (address: string, text: string) =>
+      frame(eth(NODE_MAC), ipv4(POD, address), udp(40000, 9999), { build: () => Buffer.from(text) });
+    const isHeard = (text: string) =>
+      waitFor(() => heard().includes(text), { what: `"${text}" heard`, timeoutMs: 5000 });
+
+    await world.node.ip("route", "add", `${POD}/32`, "dev", "e0");
+    await world.send(to("127.0.0.1", "unchecked"));
+    await isHeard("unchecked");
+    pod.protect();
+    await world.send(to("127.0.0.1", "to loopback"), to("127.9.9.9", "to loopback too"), to(NODE, "to the host"));
+    await isHeard("to the host");
+    expect(heard()).toEqual(["unchecked", "to the host"]);
+    expect(reasons()).toEqual({ loopback: 2 });
+  });
+
   test("frames that end inside the IPv4 header are dropped", async () => {
     pod.protect();
     const whole = packetFrom(POD);
@@ -321,6 +395,43 @@ test("upgrade() is content with a link that is gone, and goes on to the others",
   using pinned = BpfProgram.openPinned(join(world.pinDirectory, "programs/guard_workload"));
   expect(attachedProgram()).toBe(pinned.id);
 });
+
+/** By a packet socket that tells the kernel to keep 14 bytes in one piece: an skb with all behind them in page fragments. */
+async function sendInFragments(...frames: readonly Buffer[]): Promise<void> {
+  const script = `
+import socket, struct, sys
+SOL_PACKET, PACKET_VNET_HDR = 263, 15
+sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+sender.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+sender.bind(("e1", 0))
+for line in sys.stdin:
+    sender.send(struct.pack("=BBHHHH", 0, 0, 14, 0, 0, 0) + bytes.fromhex(line))
+`;
+  const input = frames.map((each) => `${each.toString("hex")}\n`).join("");
+  await world.neighbour.run({ file: "python3", args: ["-c", script], input });
+}
+
+/** @returns what the host hears on port 9999, on whatever address, from now on; it ends with the test */
+async function listenToUdp(): Promise<() => string[]> {
+  const script = `
+import socket
+receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+receiver.bind(("0.0.0.0", 9999))
+print("ready", flush=True)
+while True:
+    print(receiver.recv(100).decode(), flush=True)
+`;
+  let output = "";
+  listener = world.node.start({
+    file: "python3",
+    args: ["-c", script],
+    onOutput: (text) => {
+      output += text;
+    },
+  });
+  await waitFor(() => output.includes("ready"), { what: "a UDP socket on the host", timeoutMs: 60_000 });
+  return () => output.split("\n").filter((line) => line !== "" && line !== "ready");
+}
 
 /** As an earlier version of the guard would have left it. */
 function attachOther(): void {

@@ -43,6 +43,8 @@ const podLink: PodLink = {
     malformed: { packets: 6n, bytes: 7n },
     "unspecified-source": { packets: 8n, bytes: 9n },
     "spoofed-source": { packets: 2n ** 40n, bytes: 2n ** 63n },
+    "spoofed-arp": { packets: 10n, bytes: 11n },
+    loopback: { packets: 12n, bytes: 2n ** 64n - 1n },
   },
 };
 
