@@ -8,6 +8,8 @@ const kinds: Readonly<Record<string, string>> = {
   string: "a text",
   array: "a list",
   object: "an object",
+  record: "an object",
+  boolean: "true or false",
   int: "a whole number",
   number: "a whole number",
 };
@@ -56,23 +58,40 @@ function problem(issue: Issue, schema: z.ZodObject): string {
     case "invalid_format":
       return `${show(issue.input)} is not of the format "${issue.format}"`;
     case "too_small":
-      return `${show(issue.input)} is too small, numbers from ${issue.minimum} on are allowed`;
+      return isMeasured(issue)
+        ? `${show(issue.input)} is too short, lengths from ${issue.minimum} on are allowed`
+        : `${show(issue.input)} is too small, numbers from ${issue.minimum} on are allowed`;
     case "too_big":
-      return `${show(issue.input)} is too big, numbers up to ${issue.maximum} are allowed`;
+      return isMeasured(issue)
+        ? `${show(issue.input)} is too long, lengths up to ${issue.maximum} are allowed`
+        : `${show(issue.input)} is too big, numbers up to ${issue.maximum} are allowed`;
+    case "invalid_key":
+      return `its name ${problem(issue.issues[0] as Issue, schema)}`;
     default:
       return issue.message;
   }
 }
 
+/** A text or a list, which is as large as it is long. */
+function isMeasured({ origin }: z.core.$ZodIssueTooSmall | z.core.$ZodIssueTooBig): boolean {
+  return origin === "string" || origin === "array";
+}
+
 /** The names of the fields that the object at this place may have. */
 function fieldsAt(schema: z.ZodObject, path: readonly PropertyKey[]): string[] {
-  const object = path.reduce<unknown>((outer, part) => bare((outer as z.ZodObject).shape[String(part)]), schema);
+  const object = path.reduce<z.ZodType>((outer, part) => bare(inside(outer, part)), schema);
   return Object.keys((object as z.ZodObject).shape);
 }
 
-/** Without what only says which value stands in for a missing one. */
-function bare(schema: unknown): unknown {
-  return schema instanceof z.ZodPrefault ? schema.unwrap() : schema;
+function inside(outer: z.ZodType, part: PropertyKey): z.ZodType {
+  return (outer instanceof z.ZodArray ? outer.element : (outer as z.ZodObject).shape[String(part)]) as z.ZodType;
+}
+
+/** Without what only says which value stands in for a missing one, or that nobody changes it. */
+function bare(schema: z.ZodType): z.ZodType {
+  const isWrapped =
+    schema instanceof z.ZodPrefault || schema instanceof z.ZodDefault || schema instanceof z.ZodReadonly;
+  return isWrapped ? bare(schema.unwrap() as z.ZodType) : schema;
 }
 
 function list(values: readonly unknown[]): string {

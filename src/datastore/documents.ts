@@ -1,7 +1,9 @@
 /** The documents of a datastore: what a node, a pool, a block and the cluster's settings may say. */
 import { z } from "zod";
-import { type AddressRange, formatAddress, overlaps, parseAddress, parseCidr, parseLinkAddress } from "../cidr.ts";
-import { type Issue, sentence } from "../sentence.ts";
+import { containsRange, parseCidr } from "../cidr.ts";
+import { type Issue, sentence, show } from "../sentence.ts";
+import { blockCidr, hostAddress, network, objectName, part, tunnelEndPoint } from "./fields.ts";
+import { type LabelSelector, type Labels, labelSelector, labels } from "./selector.ts";
 
 /** One machine of the cluster. */
 export interface Node {
@@ -10,6 +12,10 @@ export interface Node {
   readonly address: string;
   /** Further global addresses that the node really has: the kernel may send tunnel packets from any of them. */
   readonly otherAddresses?: readonly string[];
+  /** What a pool's node selector goes by. */
+  readonly labels?: Labels;
+  /** It is down for good, as its owner says: what its pods had may be taken from it at once. */
+  readonly outOfService?: boolean;
 }
 
 /** Addresses for pods, handed to nodes in blocks. */
@@ -18,9 +24,28 @@ export interface Pool {
   readonly cidr: string;
   /** Prefix length of its blocks, 20 to 32. */
   readonly blockSize: number;
-  /** Every block of the pool is reached through the tunnel; unless given, "Always". */
-  readonly ipipMode: "Always";
+  /** When the blocks of the pool are reached through the tunnel, and when directly. */
+  readonly ipipMode: IpipMode;
+  /** Whether what pods send to outside of all pools leaves with an address of their node. */
+  readonly natOutgoing: boolean;
+  /** Nothing new is given from it; what was given stays. */
+  readonly disabled: boolean;
+  /** Which nodes may claim its blocks. */
+  readonly nodeSelector: LabelSelector;
+  /** Which Kubernetes namespaces' pods get its addresses, unless they ask for it by name. */
+  readonly namespaceSelector: LabelSelector;
+  /** What its addresses are for: pods, and the nodes' own ends of the tunnel. */
+  readonly allowedUses: readonly PoolUse[];
+  /** CIDRs in it that are never given. */
+  readonly reservedCidrs: readonly string[];
 }
+
+/** Always by the tunnel, only between nodes on different subnets, or never. */
+export const ipipModes = ["Always", "CrossSubnet", "Never"] as const;
+export type IpipMode = (typeof ipipModes)[number];
+
+export const poolUses = ["Workload", "Tunnel"] as const;
+export type PoolUse = (typeof poolUses)[number];
 
 /** A part of a pool whose addresses are given to the pods of one node. */
 export interface Block {
@@ -29,6 +54,8 @@ export interface Block {
   readonly node: string;
   /** The lowest of a node's blocks holds its tunnel address. */
   readonly claimOrder?: number;
+  /** Of the node that claimed it, see `nodeInstance`: a node that was installed anew has another. */
+  readonly instance?: string;
 }
 
 /** Stands once in every datastore; the file kind knows by it that a directory is one. */
@@ -72,96 +99,35 @@ export function parseDocument<K extends Kind>(kind: K, name: string, data: unkno
   return result.data;
 }
 
-// RFC 6890 and, for broadcast, RFC 919. 240.0.0.0/4 is not among them: Linux routes it, and clouds use it.
-const reserved: readonly [string, AddressRange][] = [
-  ["the unspecified network", parseCidr("0.0.0.0/8")],
-  ["loopback", parseCidr("127.0.0.0/8")],
-  ["link-local", parseCidr("169.254.0.0/16")],
-  ["multicast", parseCidr("224.0.0.0/4")],
-  ["broadcast", parseCidr("255.255.255.255/32")],
-];
-
-const shortestPrefix = 8;
-
-/** A text that `check` accepts: it throws the reason if it does not. */
-function text(check: (value: string) => void) {
-  return z.string().superRefine((value, context) => {
-    try {
-      check(value);
-    } catch (error) {
-      // The field is named by its path already, which makes "Cannot use address: " of a parser superfluous.
-      const message = (error as Error).message.replace(/^Cannot use \w+: /, "");
-      // Checks of the whole document are for documents whose fields are right.
-      context.addIssue({ code: "custom", message, continue: false });
-    }
-  });
-}
-
-function refuseReserved(value: string, range: AddressRange): void {
-  const found = reserved.find(([, other]) => overlaps(range, other));
-  if (found) {
-    throw new RangeError(`"${value}" is not allowed, it reaches into ${found[0]} addresses`);
-  }
-}
-
-function checkName(value: string): void {
-  // Linux host names and Kubernetes names; also a file name that cannot leave its directory.
-  if (!/^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$/i.test(value) || value.length > 253) {
-    throw new SyntaxError(
-      `${JSON.stringify(value)} is not a name of at most 253 letters, digits, "-", "_" and "." that starts and ends with a letter or digit`,
-    );
-  }
-}
-
-function checkTunnelEndPoint(value: string): void {
-  const { address, network } = parseLinkAddress(value);
-  refuseReserved(value, { first: address, last: address });
-  if (network.prefixLength === 0) {
-    throw new RangeError(`"${value}" is not on a link, prefix lengths from 1 to 32 are allowed`);
-  }
-  if (network.prefixLength <= 30 && (address === network.first || address === network.last)) {
-    const role = address === network.first ? "network" : "broadcast";
-    throw new RangeError(
-      `"${value}" is the ${role} address of its link, allowed are ${formatAddress(network.first + 1)} to ${formatAddress(network.last - 1)}`,
-    );
-  }
-}
-
-function checkOtherAddress(value: string): void {
-  const address = parseAddress(value);
-  refuseReserved(value, { first: address, last: address });
-}
-
-function checkNetwork(value: string): void {
-  const cidr = parseCidr(value);
-  if (cidr.prefixLength < shortestPrefix) {
-    throw new RangeError(`"${value}" is too broad, prefix lengths from ${shortestPrefix} to 32 are allowed`);
-  }
-  refuseReserved(value, cidr);
-}
-
-function checkBlock(value: string): void {
-  const { prefixLength } = parseCidr(value);
-  if (prefixLength < 20) {
-    throw new RangeError(`"${value}" is not a block, prefix lengths from 20 to 32 are allowed`);
-  }
-}
-
-/** Of a node or a pool. */
-export const objectName = text(checkName);
-
 const pool = z
   .strictObject({
     name: objectName,
-    cidr: text(checkNetwork),
+    cidr: network,
     blockSize: z.int().min(20).max(32).default(26),
-    ipipMode: z.literal("Always").default("Always"),
+    ipipMode: z.enum(ipipModes).default("Always"),
+    natOutgoing: z.boolean().default(false),
+    disabled: z.boolean().default(false),
+    nodeSelector: labelSelector,
+    namespaceSelector: labelSelector,
+    allowedUses: z
+      .array(z.enum(poolUses))
+      .refine((uses) => uses.length > 0, {
+        error: `an empty list is not supported, allowed are ${poolUses.map(show).join(", ")}`,
+      })
+      .default([...poolUses]),
+    reservedCidrs: z.array(part).default([]),
   })
-  .superRefine(({ cidr, blockSize }, context) => {
+  .superRefine(({ cidr, blockSize, reservedCidrs }, context) => {
     const { prefixLength } = parseCidr(cidr);
     if (blockSize < prefixLength) {
       const message = `${blockSize} makes blocks larger than "${cidr}", numbers from ${Math.max(20, prefixLength)} to 32 are allowed`;
       context.addIssue({ code: "custom", message, path: ["blockSize"] });
+    }
+    for (const [index, reserved] of reservedCidrs.entries()) {
+      if (!containsRange(parseCidr(cidr), parseCidr(reserved))) {
+        const message = `"${reserved}" is not in "${cidr}", parts of the pool are allowed`;
+        context.addIssue({ code: "custom", message, path: ["reservedCidrs", index] });
+      }
     }
   });
 
@@ -176,24 +142,27 @@ const rules: Rules = {
   node: {
     schema: z.strictObject({
       name: objectName,
-      address: text(checkTunnelEndPoint),
-      otherAddresses: z.exactOptional(z.array(text(checkOtherAddress))),
+      address: tunnelEndPoint,
+      otherAddresses: z.exactOptional(z.array(hostAddress)),
+      labels: z.exactOptional(labels),
+      outOfService: z.exactOptional(z.boolean()),
     }),
     identity: ({ name }) => name,
   },
   pool: { schema: pool, identity: ({ name }) => name },
   block: {
     schema: z.strictObject({
-      cidr: text(checkBlock),
+      cidr: blockCidr,
       node: objectName,
       claimOrder: z.exactOptional(z.int().min(0)),
+      instance: z.exactOptional(z.string().min(1).max(64)),
     }),
     identity: ({ cidr }) => blockName(cidr),
   },
   settings: {
     schema: z.strictObject({
       kind: z.literal("ClusterSettings"),
-      externalNodeCidrs: z.array(text(checkNetwork)).default([]),
+      externalNodeCidrs: z.array(network).default([]),
     }),
     identity: () => settingsName,
   },

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { isAbsolute } from "node:path";
 import { z } from "zod";
-import { objectName } from "../datastore/documents.ts";
+import { objectName } from "../datastore/fields.ts";
 import { parseJson, sentence, show } from "../sentence.ts";
 
 const absolutePath = z.string().refine(isAbsolute, { error: ({ input }) => `${show(input)} is not an absolute path` });

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "@jest/globals";
 import type { Condition, Update } from "../../src/datastore/cluster.ts";
 import type { Datastore, DatastoreHandler } from "../../src/datastore/datastore.ts";
-import type { Kind } from "../../src/datastore/documents.ts";
+import { type Kind, parseDocument } from "../../src/datastore/documents.ts";
 
 /** A real datastore and the means to write into it as an operator would. */
 export interface DatastoreWorld {
@@ -113,7 +113,7 @@ export function describeDatastore(name: string, makeWorld: () => Promise<Datasto
       expect(Object.fromEntries(follower.objects)).toEqual({
         "node/node1": documents.node1,
         "node/node2": documents.node2,
-        "pool/main": { ...documents.pool, blockSize: 26 },
+        "pool/main": parseDocument("pool", "main", documents.pool),
         "block/10.100.15.128-26": documents.block1,
         settings: documents.settings,
       });

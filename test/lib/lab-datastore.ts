@@ -18,7 +18,8 @@ export class LabDatastore {
     return this.write(`nodes/${node.name}.json`, node);
   }
 
-  writePool(pool: Pool): Promise<void> {
+  /** What is left out has its default. */
+  writePool(pool: Partial<Pool> & Pick<Pool, "name" | "cidr">): Promise<void> {
     return this.write(`pools/${pool.name}.json`, pool);
   }
 

@@ -2,9 +2,26 @@ import { describe, expect, test } from "@jest/globals";
 import { type Kind, parseDocument } from "../../../src/datastore/documents.ts";
 
 const valid = {
-  node: { name: "node1", address: "172.31.112.2/20", otherAddresses: ["192.0.2.7"] },
-  pool: { name: "main", cidr: "10.100.0.0/16", blockSize: 26, ipipMode: "Always" },
-  block: { cidr: "10.100.15.128/26", node: "node1", claimOrder: 0 },
+  node: {
+    name: "node1",
+    address: "172.31.112.2/20",
+    otherAddresses: ["192.0.2.7"],
+    labels: { rack: "r1" },
+    outOfService: true,
+  },
+  pool: {
+    name: "main",
+    cidr: "10.100.0.0/16",
+    blockSize: 26,
+    ipipMode: "CrossSubnet",
+    natOutgoing: true,
+    disabled: true,
+    nodeSelector: { matchLabels: { rack: "r1" }, matchExpressions: [{ key: "gpu", operator: "Exists" }] },
+    namespaceSelector: { matchLabels: {}, matchExpressions: [{ key: "team", operator: "In", values: ["a", "b"] }] },
+    allowedUses: ["Workload"],
+    reservedCidrs: ["10.100.0.0/24", "10.100.255.255/32"],
+  },
+  block: { cidr: "10.100.15.128/26", node: "node1", claimOrder: 0, instance: "5e0f2c1a-7d3b-4c55-9c58-0a7b4b1d2e3f" },
   settings: { kind: "ClusterSettings", externalNodeCidrs: ["198.51.100.0/24"] },
 };
 
@@ -25,7 +42,7 @@ describe.each(["node", "pool", "block", "settings"] as const)("parseDocument() f
   });
 
   test("refuses fields that it does not know, by name", () => {
-    const fields = Object.keys(kind === "pool" ? valid.pool : valid[kind]).map((name) => `"${name}"`);
+    const fields = Object.keys(valid[kind]).map((name) => `"${name}"`);
     expect(() => parseDocument(kind, names[kind], { ...valid[kind], surprise: 1, 'odd"': 2 })).toThrow(
       new SyntaxError(`unknown field "surprise", "odd\\"", allowed are ${fields.join(", ")}`),
     );
@@ -45,15 +62,34 @@ test.each<[Kind, string, object]>([
   expect(parseDocument(kind, name, data)).toEqual(data);
 });
 
-test("parseDocument() fills in the block size of a pool and the external nodes", () => {
+test("parseDocument() fills in what a pool does not say, and the external nodes", () => {
   const pool = { name: "main", cidr: "10.100.0.0/16" };
-  expect(parseDocument("pool", "main", pool)).toEqual({ ...pool, blockSize: 26, ipipMode: "Always" });
+  const everything = { matchLabels: {}, matchExpressions: [] };
+  expect(parseDocument("pool", "main", pool)).toEqual({
+    ...pool,
+    blockSize: 26,
+    ipipMode: "Always",
+    natOutgoing: false,
+    disabled: false,
+    nodeSelector: everything,
+    namespaceSelector: everything,
+    allowedUses: ["Workload", "Tunnel"],
+    reservedCidrs: [],
+  });
   expect(parseDocument("settings", "cluster", { kind: "ClusterSettings" }).externalNodeCidrs).toEqual([]);
+});
+
+test("parseDocument() fills in what a selector does not say", () => {
+  const nodeSelector = { matchExpressions: [{ key: "rack", operator: "NotIn", values: ["r9"] }] };
+  const pool = parseDocument("pool", "main", { name: "main", cidr: "10.100.0.0/16", nodeSelector });
+  expect(pool.nodeSelector).toEqual({ matchLabels: {}, ...nodeSelector });
 });
 
 test("parseDocument() names a mistyped field and not the one that is missing for it", () => {
   expect(() => parseDocument("node", "node1", { name: "node1", adress: "172.31.112.2/20" })).toThrow(
-    new SyntaxError('unknown field "adress", allowed are "name", "address", "otherAddresses"'),
+    new SyntaxError(
+      'unknown field "adress", allowed are "name", "address", "otherAddresses", "labels", "outOfService"',
+    ),
   );
 });
 
@@ -126,6 +162,10 @@ test.each<[Kind, object, string]>([
     { otherAddresses: ["2001:db8::1"] },
     'field "otherAddresses[0]": "2001:db8::1" is IPv6, only IPv4 is supported',
   ],
+  ["node", { labels: ["rack"] }, 'field "labels": ["rack"] is not an object'],
+  ["node", { labels: { rack: null } }, 'field "labels.rack": null is not a text'],
+  ["node", { labels: { "": "r1" } }, 'field "labels.": its name "" is too short, lengths from 1 on are allowed'],
+  ["node", { outOfService: "yes" }, 'field "outOfService": "yes" is not true or false'],
 
   [
     "pool",
@@ -145,11 +185,74 @@ test.each<[Kind, object, string]>([
     { cidr: "10.100.0.0/28", blockSize: 26 },
     'field "blockSize": 26 makes blocks larger than "10.100.0.0/28", numbers from 28 to 32 are allowed',
   ],
-  ...["CrossSubnet", "Never", "always", true].map((ipipMode): [Kind, object, string] => [
+  ...["always", "Crosssubnet", "", true].map((ipipMode): [Kind, object, string] => [
     "pool",
     { ipipMode },
-    `field "ipipMode": ${JSON.stringify(ipipMode)} is not supported, allowed is "Always"`,
+    `field "ipipMode": ${JSON.stringify(ipipMode)} is not supported, allowed are "Always", "CrossSubnet", "Never"`,
   ]),
+  ["pool", { natOutgoing: "false" }, 'field "natOutgoing": "false" is not true or false'],
+  ["pool", { disabled: 1 }, 'field "disabled": 1 is not true or false'],
+  [
+    "pool",
+    { allowedUses: [] },
+    'field "allowedUses": an empty list is not supported, allowed are "Workload", "Tunnel"',
+  ],
+  [
+    "pool",
+    { allowedUses: ["Tunnel", "LoadBalancer"] },
+    'field "allowedUses[1]": "LoadBalancer" is not supported, allowed are "Workload", "Tunnel"',
+  ],
+  ["pool", { allowedUses: "Workload" }, 'field "allowedUses": "Workload" is not a list'],
+  [
+    "pool",
+    { reservedCidrs: ["10.100.0.0/24", "10.101.0.0/24"] },
+    'field "reservedCidrs[1]": "10.101.0.0/24" is not in "10.100.0.0/16", parts of the pool are allowed',
+  ],
+  [
+    "pool",
+    { reservedCidrs: ["10.0.0.0/8"] },
+    'field "reservedCidrs[0]": "10.0.0.0/8" is not in "10.100.0.0/16", parts of the pool are allowed',
+  ],
+  [
+    "pool",
+    { reservedCidrs: ["10.100.0.1/24"] },
+    'field "reservedCidrs[0]": "10.100.0.1/24" has host bits set, its network is "10.100.0.0/24"',
+  ],
+  ["pool", { nodeSelector: null }, 'field "nodeSelector": null is not an object'],
+  ["pool", { nodeSelector: "rack == 'r1'" }, 'field "nodeSelector": "rack == \'r1\'" is not an object'],
+  [
+    "pool",
+    { nodeSelector: { matchLabel: {} } },
+    'field "nodeSelector": unknown field "matchLabel", allowed are "matchLabels", "matchExpressions"',
+  ],
+  [
+    "pool",
+    { namespaceSelector: { matchExpressions: [{ key: "team", operator: "Exists", value: "a" }] } },
+    'field "namespaceSelector.matchExpressions[0]": unknown field "value", allowed are "key", "operator", "values"',
+  ],
+  ["pool", { nodeSelector: { matchLabels: { rack: 1 } } }, 'field "nodeSelector.matchLabels.rack": 1 is not a text'],
+  [
+    "pool",
+    { nodeSelector: { matchExpressions: [{ key: "rack", operator: "Gt", values: ["1"] }] } },
+    'field "nodeSelector.matchExpressions[0].operator": "Gt" is not supported, allowed are "In", "NotIn", "Exists", "DoesNotExist"',
+  ],
+  ...["In", "NotIn"].flatMap((operator) =>
+    [{}, { values: [] }].map((values): [Kind, object, string] => [
+      "pool",
+      { nodeSelector: { matchExpressions: [{ key: "rack", operator, ...values }] } },
+      `field "nodeSelector.matchExpressions[0].values": "${operator}" needs at least one value`,
+    ]),
+  ),
+  ...["Exists", "DoesNotExist"].map((operator): [Kind, object, string] => [
+    "pool",
+    { nodeSelector: { matchExpressions: [{ key: "rack", operator, values: ["r1"] }] } },
+    `field "nodeSelector.matchExpressions[0].values": "${operator}" takes no values`,
+  ]),
+  [
+    "pool",
+    { nodeSelector: { matchExpressions: [{ operator: "Exists" }] } },
+    'field "nodeSelector.matchExpressions[0].key": it is missing',
+  ],
 
   [
     "block",
@@ -171,6 +274,14 @@ test.each<[Kind, object, string]>([
   ["block", { claimOrder: -1 }, 'field "claimOrder": -1 is too small, numbers from 0 on are allowed'],
   ["block", { claimOrder: 1.5 }, 'field "claimOrder": 1.5 is not a whole number'],
   ["block", { claimOrder: 1e300 }, 'field "claimOrder": 1e+300 is too big'],
+
+  ["block", { instance: "" }, 'field "instance": "" is too short, lengths from 1 on are allowed'],
+  [
+    "block",
+    { instance: "x".repeat(65) },
+    `field "instance": "${"x".repeat(65)}" is too long, lengths up to 64 are allowed`,
+  ],
+  ["block", { instance: 7 }, 'field "instance": 7 is not a text'],
 
   ["settings", { kind: "Settings" }, 'field "kind": "Settings" is not supported, allowed is "ClusterSettings"'],
   ["settings", { externalNodeCidrs: ["0.0.0.0/0"] }, 'field "externalNodeCidrs[0]": "0.0.0.0/0" is too broad'],
