@@ -1,4 +1,5 @@
 /** Where the cluster is described. Kinds differ in where they read, not in what they say. */
+import type { BlockClaims } from "./block-claims.ts";
 import type { Condition, Update } from "./cluster.ts";
 
 /** Called synchronously, one batch at a time: updates, conditions, `onInSync` the first time, then `onBatchEnd`. */
@@ -14,6 +15,8 @@ export interface DatastoreHandler {
 }
 
 export interface Datastore {
+  /** What nodes write; everything else is written by operators. */
+  readonly claims: BlockClaims;
   /** Resolves when the first attempt to read was made, also when there is nothing yet: a condition says so then. */
   start(handler: DatastoreHandler): Promise<void>;
   /** Resolves when no callback will come any more. */

@@ -13,6 +13,7 @@ import type { Datastore, DatastoreHandler } from "./datastore.ts";
 import { DocumentDirectory } from "./document-directory.ts";
 import { readDocumentFile } from "./document-file.ts";
 import { type ClusterSettings, settingsName } from "./documents.ts";
+import { FileBlockClaims } from "./file-block-claims.ts";
 import { readLastCluster, writeLastCluster } from "./last-cluster.ts";
 import { Watch } from "./watch.ts";
 
@@ -33,6 +34,7 @@ const keepMs = 1000;
 const gatherMs = 20;
 
 export class FileDatastore implements Datastore {
+  readonly claims: FileBlockClaims;
   readonly #path: string;
   readonly #lastClusterPath: string;
   readonly #marker: string;
@@ -63,6 +65,7 @@ export class FileDatastore implements Datastore {
 
   constructor({ path, lastClusterPath, pollIntervalMs = 60_000, confirmationMs = 1000 }: FileDatastoreOptions) {
     this.#path = resolve(path);
+    this.claims = new FileBlockClaims(this.#path);
     this.#lastClusterPath = lastClusterPath;
     this.#marker = join(this.#path, "cluster.json");
     this.#pollIntervalMs = pollIntervalMs;

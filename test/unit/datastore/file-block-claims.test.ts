@@ -1,0 +1,101 @@
+import { mkdir, mkdtemp, readdir, rename, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "@jest/globals";
+import { FileBlockClaims } from "../../../src/datastore/file-block-claims.ts";
+import { tryLockName } from "../../../src/linux/lock.ts";
+import { type ClaimsWorld, describeBlockClaims } from "../../lib/block-claims-contract.ts";
+
+class FileClaimsWorld implements ClaimsWorld {
+  readonly path: string;
+  readonly #base: string;
+
+  static async make(): Promise<FileClaimsWorld> {
+    const world = new FileClaimsWorld(await mkdtemp(join(tmpdir(), "claims-")));
+    await mkdir(join(world.path, "blocks"), { recursive: true });
+    await writeFile(join(world.path, "cluster.json"), '{"kind": "ClusterSettings"}');
+    return world;
+  }
+
+  private constructor(base: string) {
+    this.#base = base;
+    this.path = join(base, "cluster");
+  }
+
+  open(): FileBlockClaims {
+    return new FileBlockClaims(this.path);
+  }
+
+  put(name: string, data: unknown): Promise<void> {
+    return writeFile(join(this.path, "blocks", `${name}.json`), JSON.stringify(data));
+  }
+
+  goAway(): Promise<void> {
+    return rename(this.path, `${this.path}.away`);
+  }
+
+  comeBack(): Promise<void> {
+    return rename(`${this.path}.away`, this.path);
+  }
+
+  async close(): Promise<void> {
+    await rm(this.#base, { recursive: true });
+  }
+}
+
+describeBlockClaims("file", FileClaimsWorld.make);
+
+describe("FileBlockClaims", () => {
+  const block = { cidr: "10.100.0.0/26", node: "node1" };
+  let world: FileClaimsWorld;
+  let claims: FileBlockClaims;
+
+  beforeEach(async () => {
+    world = await FileClaimsWorld.make();
+    claims = world.open();
+  });
+
+  afterEach(() => world.close());
+
+  const names = () => readdir(join(world.path, "blocks"));
+
+  test("leaves nothing beside the documents, whether a claim was won or lost", async () => {
+    await claims.claim(block);
+    await claims.claim(block);
+    await claims.replace(block, { ...block, instance: "one" });
+    expect(await names()).toEqual(["10.100.0.0-26.json"]);
+  });
+
+  test("removes what a killed writer left, but not what a living one works on", async () => {
+    await writeFile(join(world.path, "blocks/.claim-10.100.0.64-26.dead"), "{");
+    await writeFile(join(world.path, "blocks/.claim-10.100.0.128-26.alive"), "{");
+    const lock = await tryLockName(join(world.path, ".claims.lock"), "10.100.0.128-26");
+    await claims.claim(block);
+    await lock?.release();
+    expect((await names()).toSorted()).toEqual([".claim-10.100.0.128-26.alive", "10.100.0.0-26.json"]);
+    expect(await world.open().read("10.100.0.128/26")).toBeUndefined();
+  });
+
+  test("makes the directory of the blocks in a new datastore", async () => {
+    await rm(join(world.path, "blocks"), { recursive: true });
+    expect(await claims.read(block.cidr)).toBeUndefined();
+    expect(await claims.claim(block)).toBe(true);
+  });
+
+  test("names the directory in which no datastore is, and makes none", async () => {
+    await rm(join(world.path, "cluster.json"));
+    await expect(claims.claim(block)).rejects.toThrow(
+      `Cannot claim the block "10.100.0.0/26": no datastore is in "${world.path}", ENOENT`,
+    );
+    expect(await names()).toEqual([]);
+  });
+
+  test("names the directory that cannot be written", async () => {
+    // As root the mode of a directory means nothing, so something else is in its place.
+    await rm(join(world.path, "blocks"), { recursive: true });
+    await writeFile(join(world.path, "blocks"), "");
+    await expect(claims.claim(block)).rejects.toThrow(
+      `Cannot claim the block "10.100.0.0/26" in "${join(world.path, "blocks")}": EEXIST`,
+    );
+  });
+});
