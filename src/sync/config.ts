@@ -14,10 +14,24 @@ const schema = z.strictObject({
   datastore: z.strictObject({ kind: z.literal("file"), path: absolutePath }),
   /** What does not outlive a reboot: the node state for the plugin, the lock and the BPF pins. */
   runDir: absolutePath.default("/run/cni-ipip"),
+  /** What does: the leases, which the plugin has to be told to keep there too, and the node's instance id. */
+  stateDir: absolutePath.default("/var/lib/cni-ipip"),
   guard: z
     .strictObject({
       /** By tc on every link, or by XDP on top of that where the links allow it. */
       attach: z.enum(["tc", "xdp-native", "xdp-generic"]).default("tc"),
+    })
+    .prefault({}),
+  ipam: z
+    .strictObject({
+      maxBlocksPerNode: z.int().min(1).default(20),
+      /**
+       * An hour: a node whose pods come and go by day claims no block twice a day, and a block that is not needed costs the
+       * others nothing but addresses.
+       */
+      releaseAfterSeconds: z.int().min(1).default(3600),
+      /** Long enough to put a document back that was removed by mistake. */
+      deletedNodeGraceSeconds: z.int().min(1).default(300),
     })
     .prefault({}),
   logLevel: z.enum(["debug", "info", "warn", "error"]).default("info"),

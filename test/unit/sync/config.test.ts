@@ -21,7 +21,9 @@ test("readConfig() fills in what was left out", async () => {
   expect(await readConfig(path)).toEqual({
     ...minimal,
     runDir: "/run/cni-ipip",
+    stateDir: "/var/lib/cni-ipip",
     guard: { attach: "tc" },
+    ipam: { maxBlocksPerNode: 20, releaseAfterSeconds: 3600, deletedNodeGraceSeconds: 300 },
     logLevel: "info",
   });
 });
@@ -40,7 +42,7 @@ test.each([
   [
     "an unknown field",
     { ...minimal, guards: {} },
-    'unknown field "guards", allowed are "nodeName", "datastore", "runDir", "guard", "logLevel"',
+    'unknown field "guards", allowed are "nodeName", "datastore", "runDir", "stateDir", "guard", "ipam", "logLevel"',
   ],
   [
     "an unknown field inside another",
@@ -58,6 +60,17 @@ test.each([
     'field "guard.attach": "bpf" is not supported, allowed are "tc", "xdp-native", "xdp-generic"',
   ],
   ["a node name that no document can have", { ...minimal, nodeName: "" }, 'field "nodeName": "" is not a name'],
+  ["no block at all", { ...minimal, ipam: { maxBlocksPerNode: 0 } }, 'field "ipam.maxBlocksPerNode": 0 is too small, '],
+  [
+    "a time without its unit",
+    { ...minimal, ipam: { releaseAfter: 60 } },
+    'field "ipam": unknown field "releaseAfter", allowed are "maxBlocksPerNode", "releaseAfterSeconds", "deletedNodeGraceSeconds"',
+  ],
+  [
+    "half a second",
+    { ...minimal, ipam: { releaseAfterSeconds: 0.5 } },
+    'field "ipam.releaseAfterSeconds": 0.5 is not ',
+  ],
   ["a wrong type", { ...minimal, nodeName: 7 }, 'field "nodeName": 7 is not a text'],
 ])("readConfig() refuses %s in a sentence that names file, field and value", async (_, content, problem) => {
   await writeFile(path, typeof content === "string" ? content : JSON.stringify(content));
