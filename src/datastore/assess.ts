@@ -11,6 +11,7 @@ import { poolsOverExternalNodes, rangesOf, strandingPools, usableBlocks, usableS
 import { type Block, type ClusterSettings, type Kind, type Node, type Pool, settingsName } from "./documents.ts";
 import { grantOtherAddresses } from "./other-addresses.ts";
 import { sameOr } from "./parsed.ts";
+import { conditionsOfRemoved, poolsWithBlocksLeft } from "./removed-pools.ts";
 
 /** What the documents ask for, each object by itself. */
 export interface Wanted {
@@ -61,19 +62,23 @@ function assessOnce(documents: Documents, previous: Cluster): { cluster: Cluster
     blocks: usableBlocks(wanted.blocks, nodes, poolRanges, refuse),
     settings: usableSettings(wanted.settings, poolRanges, refuse),
   };
-  return { cluster: { ...accepted, conditions: conditionsOf(refusals, documents, accepted) }, isFinal };
+  const conditions = [...conditionsOf(refusals, documents, accepted), ...conditionsOfRemoved(pools, wanted)];
+  return { cluster: { ...accepted, conditions: inOrder(conditions) }, isFinal };
 }
 
-/** Grants addresses, but no change of a pool that would leave blocks without one. */
+/** Grants addresses, but no change and no removal of a pool that would leave blocks without one. */
 function grantHarmlessly(wanted: Wanted, previous: Cluster, refuse: Refuse): Granted {
-  for (let refusedPools = poolsOverExternalNodes(wanted, previous); ; ) {
-    const pools = new Map(wanted.pools);
+  let refusedPools = poolsOverExternalNodes(wanted, previous);
+  let removedPools = new Map<string, Pool>();
+  for (;;) {
+    const pools = new Map([...wanted.pools, ...removedPools]);
     for (const name of refusedPools.keys()) {
       setOrDelete(pools, name, previous.pools.get(name));
     }
     const granted = grantAddresses({ ...wanted, pools }, previous);
     const stranding = strandingPools(granted.pools, previous, wanted.validBlocks);
-    if (stranding.size === 0) {
+    const leftBehind = poolsWithBlocksLeft(granted.pools, wanted, previous);
+    if (stranding.size === 0 && leftBehind.size === 0) {
       refusedPools.forEach((problem, name) => {
         refuse("pool", name, problem);
       });
@@ -83,6 +88,7 @@ function grantHarmlessly(wanted: Wanted, previous: Cluster, refuse: Refuse): Gra
       return granted;
     }
     refusedPools = new Map([...refusedPools, ...stranding]);
+    removedPools = new Map([...removedPools, ...leftBehind]);
   }
 }
 
@@ -122,14 +128,18 @@ function conditionsOf(
 ): Condition[] {
   const read = { node: documents.nodes, pool: documents.pools, block: documents.blocks };
   const inForce = { node: accepted.nodes, pool: accepted.pools, block: accepted.blocks };
-  const conditions = refusals.map(([kind, name, problem, part]): Condition => {
+  return refusals.map(([kind, name, problem, part]): Condition => {
     const document = kind === "settings" ? documents.settings : read[kind].get(name);
     const stays = part === undefined && (kind === "settings" || inForce[kind].has(name));
     const outcome = stays ? "its last accepted version stays in force" : `${part ?? "it"} is set aside`;
     return { object: `${kind}/${name}`, message: `Cannot use "${document?.source}": ${problem}; ${outcome}` };
   });
-  const inOrder = new Map(conditions.map((condition) => [`${condition.object} ${condition.message}`, condition]));
-  return [...inOrder].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, condition]) => condition);
+}
+
+/** By object, each once. */
+function inOrder(conditions: readonly Condition[]): Condition[] {
+  const byText = new Map(conditions.map((condition) => [`${condition.object} ${condition.message}`, condition]));
+  return [...byText].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, condition]) => condition);
 }
 
 function setOrDelete<T>(values: Map<string, T>, name: string, value: T | undefined): void {

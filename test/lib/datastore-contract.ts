@@ -181,6 +181,32 @@ export function describeDatastore(name: string, makeWorld: () => Promise<Datasto
       expect(follower.conditions).toEqual([]);
     });
 
+    test("delivers a pool that changes live, and refuses to change its CIDR while it has blocks", async () => {
+      const changed = { ...documents.pool, ipipMode: "CrossSubnet", natOutgoing: true, disabled: true };
+      await world.put("pool", "main", changed);
+      await follower.until(() => isEqual(follower.objects.get("pool/main"), parseDocument("pool", "main", changed)));
+      expect(follower.objects.get("block/10.100.15.128-26")).toEqual(documents.block1);
+
+      await world.put("pool", "main", { ...changed, cidr: "10.200.0.0/16" });
+      expect(await follower.condition("pool/main")).toMatch(/CIDR and block size of a pool with blocks cannot change/);
+      expect(follower.objects.has("block/10.100.15.128-26")).toBe(true);
+    });
+
+    test("keeps a pool that is removed until its last block is gone, and gives nothing new from it", async () => {
+      await world.remove("pool", "main");
+      expect(await follower.condition("pool/main")).toMatch(/^Cannot remove pool "main" .* yet: 1 block of it is left/);
+      expect(follower.objects.get("pool/main")).toEqual({
+        ...parseDocument("pool", "main", documents.pool),
+        disabled: true,
+      });
+      expect(follower.objects.get("block/10.100.15.128-26")).toEqual(documents.block1);
+
+      await world.remove("block", "10.100.15.128-26");
+      await follower.until(() => !follower.objects.has("pool/main"));
+      expect(follower.objects.has("block/10.100.15.128-26")).toBe(false);
+      expect(follower.conditions).toEqual([]);
+    });
+
     test("calls nobody when it is stopped while it starts", async () => {
       const other = world.open();
       const witness = new Follower();

@@ -2,7 +2,13 @@ import { describe, expect, test } from "@jest/globals";
 import { containsAddress, overlaps, parseAddress, parseCidr, parseLinkAddress } from "../../../src/cidr.ts";
 import { assess } from "../../../src/datastore/assess.ts";
 import { type Cluster, type Document, type Documents, diff, emptyCluster } from "../../../src/datastore/cluster.ts";
-import { blockName, type DocumentKinds, type Kind, parseDocument } from "../../../src/datastore/documents.ts";
+import {
+  blockName,
+  type DocumentKinds,
+  ipipModes,
+  type Kind,
+  parseDocument,
+} from "../../../src/datastore/documents.ts";
 import { Random } from "./random.ts";
 
 const seed = Number(process.env.SEED ?? Date.now() % 2 ** 32);
@@ -26,7 +32,8 @@ function randomValue(random: Random, kind: Kind): [name: string, value: unknown]
     }
     case "pool": {
       const cidr = random.pick(poolCidrs);
-      return [name, { name, cidr, blockSize: random.pick([28, 30, 32]), ipipMode: "Always" }];
+      const [ipipMode, disabled] = [random.pick(ipipModes), random.oneIn(3)];
+      return [name, { name, cidr, blockSize: random.pick([28, 30, 32]), ipipMode, disabled }];
     }
     case "block": {
       const size = random.pick([28, 30]);
@@ -158,7 +165,7 @@ describe(`assess() with random documents, SEED=${seed}`, () => {
     });
   });
 
-  test("keeps every node, pool and block in force whose document, node and pool are still there", () => {
+  test("keeps every node and pool in force whose document is still there, and every block, also of a removed pool, whose node is", () => {
     forEachStep((documents, previous) => {
       const { nodes, pools, blocks } = assess(toDocuments(documents), previous);
       const missing = (before: ReadonlyMap<string, unknown>, read: ReadonlyMap<string, unknown>) =>
@@ -167,19 +174,31 @@ describe(`assess() with random documents, SEED=${seed}`, () => {
       expect([...pools.keys()]).toEqual(expect.arrayContaining(missing(previous.pools, documents.pools)));
       const placed = [...previous.blocks.values()].filter(({ cidr }) => {
         const document = documents.blocks.get(blockName(cidr)) as Document<DocumentKinds["block"]> | undefined;
-        const pool = [...previous.pools.values()].find((one) => overlaps(parseCidr(one.cidr), parseCidr(cidr)));
-        return (
-          document !== undefined &&
-          "value" in document &&
-          nodes.has(document.value.node) &&
-          documents.pools.has(pool?.name ?? "")
-        );
+        return document !== undefined && "value" in document && nodes.has(document.value.node);
       });
       expect([...blocks.keys()]).toEqual(expect.arrayContaining(placed.map(({ cidr }) => blockName(cidr))));
     });
   });
 
-  test("names every document that is not in force as it was read, and no other", () => {
+  test("gives nothing new from a pool without document, and keeps none without blocks", () => {
+    forEachStep((documents, previous) => {
+      const { pools, conditions } = assess(toDocuments(documents), previous);
+      const removed = [...pools.values()].filter(({ name }) => !documents.pools.has(name));
+      expect(removed.filter(({ disabled }) => !disabled)).toEqual([]);
+      const inUse = removed.filter((pool) =>
+        [...documents.blocks.keys()].some((name) => {
+          const [address = "", size] = name.split("-");
+          return containsAddress(parseCidr(pool.cidr), parseAddress(address)) && Number(size) === pool.blockSize;
+        }),
+      );
+      expect(inUse).toEqual(removed);
+      expect(conditions.map(({ object }) => object)).toEqual(
+        expect.arrayContaining(removed.map(({ name }) => `pool/${name}`)),
+      );
+    });
+  });
+
+  test("names every document that is not in force as it was read, every pool that stays without one, and no other", () => {
     forEachStep((documents, previous) => {
       const cluster = assess(toDocuments(documents), previous);
       const inForce = documentsOf(cluster);
@@ -192,8 +211,10 @@ describe(`assess() with random documents, SEED=${seed}`, () => {
           })
           .map(([name]) => `${kind}/${name}`),
       );
+      const removed = [...cluster.pools.keys()].filter((name) => !documents.pools.has(name));
+      const expected = [...unlike, ...removed.map((name) => `pool/${name}`)];
       const named = cluster.conditions.map(({ object }) => object).filter((object) => object !== "settings/cluster");
-      expect([...new Set(named)].sort()).toEqual([...new Set(unlike)].sort());
+      expect([...new Set(named)].sort()).toEqual([...new Set(expected)].sort());
     });
   });
 });

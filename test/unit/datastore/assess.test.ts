@@ -8,7 +8,7 @@ const broken = Symbol("a document that is not JSON");
 interface Given {
   /** By name: the address, followed by the other addresses. */
   nodes?: Record<string, string | typeof broken>;
-  /** By name: the CIDR, followed by the block size. */
+  /** By name: the CIDR, followed by the block size, and "disabled". */
   pools?: Record<string, string | typeof broken>;
   /** By CIDR: the node. */
   blocks?: Record<string, string | typeof broken>;
@@ -37,11 +37,11 @@ function documents({ nodes = {}, pools = {}, blocks = {}, external = [] }: Given
     );
   return {
     nodes: all("node", nodes, (name, [address, ...otherAddresses]) => ({ name, address, otherAddresses })),
-    pools: all("pool", pools, (name, [cidr, size]) => ({
+    pools: all("pool", pools, (name, [cidr, size, disabled]) => ({
       name,
       cidr,
       blockSize: Number(size ?? 26),
-      ipipMode: "Always",
+      disabled: disabled !== undefined,
     })),
     blocks: all("block", blocks, (cidr, [node]) => ({ cidr, node }), blockName),
     settings: read(
@@ -58,7 +58,12 @@ function inForce({ nodes, pools, blocks, settings }: Cluster): Required<Given> {
     nodes: Object.fromEntries(
       [...nodes].map(([name, { address, otherAddresses = [] }]) => [name, [address, ...otherAddresses].join(" ")]),
     ),
-    pools: Object.fromEntries([...pools].map(([name, { cidr, blockSize }]) => [name, `${cidr} ${blockSize}`])),
+    pools: Object.fromEntries(
+      [...pools].map(([name, { cidr, blockSize, disabled }]) => [
+        name,
+        `${cidr} ${blockSize}${disabled ? " disabled" : ""}`,
+      ]),
+    ),
     blocks: Object.fromEntries([...blocks.values()].map(({ cidr, node }) => [cidr, node])),
     external: [...settings.externalNodeCidrs],
   };
@@ -267,12 +272,11 @@ describe("assess() with blocks", () => {
     expect(inForce(cluster).blocks).toEqual({ "10.100.15.128/26": "node2", "10.100.9.192/26": "node2" });
   });
 
-  test("obeys the removal of a node, a pool and a block", () => {
+  test("obeys the removal of a node and a block", () => {
     const previous = assess(documents(good));
     expect(inForce(assess(documents(without(good, "nodes", "node2")), previous)).blocks).toEqual({
       "10.100.15.128/26": "node1",
     });
-    expect(inForce(assess(documents(without(good, "pools", "main")), previous)).blocks).toEqual({});
     expect(inForce(assess(documents(without(good, "blocks", "10.100.9.192/26")), previous)).blocks).toEqual({
       "10.100.15.128/26": "node1",
     });
@@ -305,6 +309,108 @@ describe("assess() with a pool that changes", () => {
     const pools = { main: "10.200.0.0/16 27" };
     const cluster = assess(documents({ ...good, pools, blocks: {} }), assess(documents(good)));
     expect(inForce(cluster)).toEqual({ ...good, pools, blocks: {} });
+  });
+});
+
+describe("assess() with a pool that is removed", () => {
+  const removed = without(good, "pools", "main");
+  const leaving = { ...good, pools: { main: "10.100.0.0/16 26 disabled" } };
+
+  test("keeps it for its blocks, gives nothing new from it, and says what keeps it", () => {
+    const cluster = assess(documents(removed), assess(documents(good)));
+    expect(inForce(cluster)).toEqual(leaving);
+    expect(messages(cluster)).toEqual({
+      "pool/main":
+        'Cannot remove pool "main" ("10.100.0.0/16") yet: 2 blocks of it are left, "10.100.15.128/26" of node "node1" among them; nothing new is given from it, and it goes with its last block when the pods that have its addresses are gone',
+    });
+    expect(assess(documents(removed), cluster)).toEqual(cluster);
+  });
+
+  test("removes it with its last block", () => {
+    const one = without(removed as typeof good, "blocks", "10.100.9.192/26");
+    const shrunk = assess(documents(one), assess(documents(removed), assess(documents(good))));
+    expect(inForce(shrunk)).toEqual({ ...leaving, blocks: { "10.100.15.128/26": "node1" } });
+    expect(messages(shrunk)["pool/main"]).toMatch(/yet: 1 block of it is left, "10.100.15.128\/26" of node "node1"/);
+    const gone = assess(documents({ ...removed, blocks: {} }), shrunk);
+    expect(inForce(gone)).toEqual({ ...good, pools: {}, blocks: {} });
+    expect(gone.conditions).toEqual([]);
+  });
+
+  test("removes a pool without blocks at once", () => {
+    const cluster = assess(documents({ ...removed, blocks: {} }), assess(documents({ ...good, blocks: {} })));
+    expect(inForce(cluster)).toEqual({ ...good, pools: {}, blocks: {} });
+    expect(cluster.conditions).toEqual([]);
+  });
+
+  test("keeps it for a block whose document cannot be used, and for one whose node is away", () => {
+    const blocks: NonNullable<Given["blocks"]> = { "10.100.15.128/26": broken, "10.100.9.192/26": "node9" };
+    const cluster = assess(documents({ ...removed, blocks }), assess(documents(good)));
+    expect(inForce(cluster)).toEqual({ ...leaving, blocks: { "10.100.15.128/26": "node1" } });
+    expect(messages(cluster)["pool/main"]).toMatch(/yet: 2 blocks of it are left/);
+  });
+
+  test("obeys it again when its document is back", () => {
+    const back = assess(documents(good), assess(documents(removed), assess(documents(good))));
+    expect(inForce(back)).toEqual(good);
+    expect(back.conditions).toEqual([]);
+  });
+
+  test("keeps it as it was left when its document is back with another CIDR or block size, or is broken", () => {
+    const previous = assess(documents(removed), assess(documents(good)));
+    const changes: NonNullable<Given["pools"]>[] = [
+      { main: "10.200.0.0/16 26" },
+      { main: "10.100.0.0/16 27" },
+      { main: broken },
+    ];
+    for (const pools of changes) {
+      const cluster = assess(documents({ ...good, pools }), previous);
+      expect(inForce(cluster)).toEqual(leaving);
+      expect(messages(cluster)["pool/main"]).toMatch(/; its last accepted version stays in force$/);
+    }
+  });
+
+  test("does not keep it when another pool takes over all of its blocks", () => {
+    const pools = { renamed: "10.100.0.0/16 26" };
+    for (const previous of [assess(documents(good)), assess(documents(removed), assess(documents(good)))]) {
+      const cluster = assess(documents({ ...good, pools }), previous);
+      expect(inForce(cluster)).toEqual({ ...good, pools });
+      expect(cluster.conditions).toEqual([]);
+    }
+  });
+
+  test.each([
+    ["a pool of another block size", { pools: { other: "10.100.0.0/16 27" } }, "pool/other"],
+    ["a pool for some of its blocks only", { pools: { other: "10.100.8.0/22 26" } }, "pool/other"],
+    ["a node", { nodes: { ...good.nodes, node3: "10.100.77.1/24" } }, "node/node3"],
+    ["external nodes", { external: [...good.external, "10.100.77.0/24"] }, "settings/cluster"],
+  ])("refuses %s in its place", (_, newcomer, object) => {
+    const cluster = assess(documents({ ...removed, ...newcomer }), assess(documents(good)));
+    expect(inForce(cluster)).toEqual(leaving);
+    expect(Object.keys(messages(cluster))).toEqual(expect.arrayContaining(["pool/main", object]));
+  });
+
+  test("sets its blocks aside where nobody remembers it", () => {
+    const cluster = assess(documents(removed));
+    expect(inForce(cluster)).toEqual({ ...good, pools: {}, blocks: {} });
+    expect(messages(cluster)["block/10.100.9.192-26"]).toBe(
+      'Cannot use "block/10.100.9.192-26": "10.100.9.192/26" lies outside of every accepted pool; it is set aside',
+    );
+  });
+});
+
+describe("assess() with a pool that is disabled", () => {
+  const pools = { main: "10.100.0.0/16 26 disabled" };
+
+  test("keeps its blocks in force, before a restart and after it", () => {
+    for (const previous of [assess(documents(good)), emptyCluster]) {
+      const cluster = clusterWith({ pools }, previous);
+      expect(inForce(cluster)).toEqual({ ...good, pools });
+      expect(cluster.conditions).toEqual([]);
+    }
+  });
+
+  test("gives from it again when it is enabled", () => {
+    expect(inForce(clusterWith({}, clusterWith({ pools })))).toEqual(good);
   });
 });
 

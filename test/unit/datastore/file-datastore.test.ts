@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readFile, rename, rm, symlink, truncate, writeFile } fr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "@jest/globals";
-import type { Kind } from "../../../src/datastore/documents.ts";
+import { type Kind, parseDocument } from "../../../src/datastore/documents.ts";
 import { FileDatastore, type FileDatastoreOptions } from "../../../src/datastore/file-datastore.ts";
 import { run } from "../../../src/exec.ts";
 import { type DatastoreWorld, describeDatastore, documents, Follower } from "../../lib/datastore-contract.ts";
@@ -154,6 +154,13 @@ describe("FileDatastore", () => {
       await datastore.start(follower);
     }
 
+    async function putCluster(): Promise<void> {
+      await world.put("settings", "cluster", documents.settings);
+      await world.put("node", "node1", documents.node1);
+      await world.put("pool", "main", documents.pool);
+      await world.put("block", "10.100.15.128-26", documents.block1);
+    }
+
     test("a document that became wrong meanwhile has its last accepted version", async () => {
       await putNodes(2);
       await restart(() => world.put("node", "node2", { name: "node2", address: "somewhere" }));
@@ -172,6 +179,31 @@ describe("FileDatastore", () => {
       await putNodes(2);
       await restart(() => world.remove("node", "node2"));
       expect(nodes()).toEqual(["node/node1"]);
+    });
+
+    test("a pool that was removed meanwhile stays for its blocks", async () => {
+      await putCluster();
+      await restart(() => world.remove("pool", "main"));
+      expect(follower.objects.get("pool/main")).toMatchObject({ cidr: "10.100.0.0/16", disabled: true });
+      expect(follower.objects.has("block/10.100.15.128-26")).toBe(true);
+      expect(await follower.condition("pool/main")).toMatch(/^Cannot remove pool "main" .* yet: 1 block of it is left/);
+    });
+
+    test("what a version kept whose pools said less is read with their defaults", async () => {
+      await putCluster();
+      const { name, cidr } = documents.pool;
+      const kept = {
+        nodes: [documents.node1],
+        pools: [{ name, cidr, blockSize: 26, ipipMode: "Always" }],
+        blocks: [documents.block1],
+        settings: documents.settings,
+      };
+      await restart(async () => {
+        await writeFile(world.beside("last.json"), JSON.stringify(kept));
+        await world.put("pool", "main", "nonsense");
+      });
+      expect(follower.objects.get("pool/main")).toEqual(parseDocument("pool", "main", documents.pool));
+      expect(follower.objects.has("block/10.100.15.128-26")).toBe(true);
     });
 
     test.each(["", "{", "[]", "null", '{"nodes":[{}],"pools":[],"blocks":[],"settings":{}}'])(
