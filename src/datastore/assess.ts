@@ -7,10 +7,11 @@
 import { isDeepStrictEqual } from "node:util";
 import { type Granted, grantAddresses } from "./addresses.ts";
 import { type Cluster, type Condition, type Document, type Documents, emptyCluster } from "./cluster.ts";
-import { poolsOverExternalNodes, rangesOf, strandingPools, usableBlocks, usableSettings } from "./contradictions.ts";
+import { poolsOverExternalNodes, strandingPools, usableBlocks, usableSettings } from "./contradictions.ts";
 import { type Block, type ClusterSettings, type Kind, type Node, type Pool, settingsName } from "./documents.ts";
 import { grantOtherAddresses } from "./other-addresses.ts";
 import { sameOr } from "./parsed.ts";
+import { rangesOf } from "./pool-ranges.ts";
 import { conditionsOfRemoved, poolsWithBlocksLeft } from "./removed-pools.ts";
 
 /** What the documents ask for, each object by itself. */

@@ -1,28 +1,11 @@
 /** What pools, blocks and external nodes may not say about each other. */
-import { type AddressRange, containsRange, overlaps, parseCidr } from "../cidr.ts";
+import { containsRange, overlaps, parseCidr } from "../cidr.ts";
 import type { Refuse, Wanted } from "./assess.ts";
 import type { Cluster } from "./cluster.ts";
 import { type Block, type ClusterSettings, type Node, type Pool, settingsName } from "./documents.ts";
 import { cidrOf } from "./parsed.ts";
-import { Ranges } from "./ranges.ts";
-
-export interface PoolRange extends AddressRange {
-  readonly pool: Pool;
-}
-
-export function rangesOf(pools: ReadonlyMap<string, Pool>): Ranges<PoolRange> {
-  const ranges = new Ranges<PoolRange>();
-  for (const pool of pools.values()) {
-    const { first, last } = cidrOf(pool);
-    ranges.add({ first, last, pool });
-  }
-  return ranges;
-}
-
-export function fits(block: Block, pool: Pool): boolean {
-  const cidr = cidrOf(block);
-  return cidr.prefixLength === pool.blockSize && containsRange(cidrOf(pool), cidr);
-}
+import { fits, type PoolRange } from "./pool-ranges.ts";
+import type { Ranges } from "./ranges.ts";
 
 /** Pools that must not come into force, each with the reason: external nodes that are let in are in them. */
 export function poolsOverExternalNodes(wanted: Wanted, previous: Cluster): Map<string, string> {

@@ -1,9 +1,9 @@
 /** Which nodes get the further addresses that they name. */
 import type { Refuse } from "./assess.ts";
 import type { Cluster } from "./cluster.ts";
-import type { PoolRange } from "./contradictions.ts";
 import type { Node } from "./documents.ts";
 import { endPointOf, otherAddressesOf, sameOr } from "./parsed.ts";
+import type { PoolRange } from "./pool-ranges.ts";
 import type { Ranges } from "./ranges.ts";
 
 interface OtherAddress {

@@ -1,9 +1,9 @@
 /** Pools whose document is gone while blocks of theirs are left: running pods have addresses of these. */
 import type { Wanted } from "./assess.ts";
 import type { Cluster, Condition } from "./cluster.ts";
-import { fits } from "./contradictions.ts";
 import type { Block, Pool } from "./documents.ts";
 import { sameOr } from "./parsed.ts";
+import { fits } from "./pool-ranges.ts";
 
 /**
  * Pools that were in force and that nobody asks for any more, but that have to stay for blocks which fit none of `pools`.

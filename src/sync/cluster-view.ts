@@ -1,10 +1,12 @@
 /** What the datastore has told so far. */
 import type { Update } from "../datastore/cluster.ts";
-import type { Block, ClusterSettings, Node } from "../datastore/documents.ts";
+import type { Block, ClusterSettings, Node, Pool } from "../datastore/documents.ts";
 import { allHostNets, type HostNets } from "../ipset/members.ts";
 
 export class ClusterView {
   readonly nodes = new Map<string, Node>();
+  /** A pool that was removed is among them, disabled, as long as it has blocks. */
+  readonly pools = new Map<string, Pool>();
   readonly blocks = new Map<string, Block>();
   #settings: ClusterSettings = { kind: "ClusterSettings", externalNodeCidrs: [] };
 
@@ -16,11 +18,11 @@ export class ClusterView {
       case "block":
         setOrDelete(this.blocks, update.name, update.value);
         break;
+      case "pool":
+        setOrDelete(this.pools, update.name, update.value);
+        break;
       case "settings":
         this.#settings = update.value;
-        break;
-      case "pool":
-        // A pool says where blocks may lie; the datastore lets no other block through.
         break;
     }
   }

@@ -13,12 +13,13 @@ import { describeRoute, type Route } from "../netlink/route.ts";
 import { type NodeState, nodeStatePath, readNodeState, writeNodeState } from "../node-state.ts";
 import { findTunnelDevice, keepIpipDeviceInSync } from "../tunnel/device.ts";
 import { syncRoutes } from "../tunnel/route-table.ts";
-import { isTunnelRoute, wantedRoutes } from "../tunnel/routes.ts";
+import { isBlockRoute, needsUplink, wantedRoutes } from "../tunnel/routes.ts";
+import { allowAsymmetricPaths } from "../tunnel/uplink.ts";
 import type { ClusterView } from "./cluster-view.ts";
 import type { Conditions } from "./conditions.ts";
 import type { SyncConfig } from "./config.ts";
 import type { GuardKeeper } from "./guard-keeper.ts";
-import { type OwnNode, ownNode, tunnelMtu } from "./own-node.ts";
+import { type OwnNode, ownNode, tunnelMtu, uplinkOf } from "./own-node.ts";
 import type { Workloads } from "./workloads.ts";
 
 export class NodeNetwork {
@@ -64,7 +65,7 @@ export class NodeNetwork {
       case "route": {
         const wanted = this.#wantedRoutes.get(event.route.destination);
         const isAsWanted = !event.removed && isDeepStrictEqual(event.route, wanted);
-        return !isAsWanted && (wanted !== undefined || isTunnelRoute(event.route, this.#tunnelIndex));
+        return !isAsWanted && (wanted !== undefined || isBlockRoute(event.route));
       }
       default:
         return true;
@@ -90,9 +91,10 @@ export class NodeNetwork {
     if (ensureSysctl("ipv4/ip_forward", 1)) {
       this.#log.info("ip_forward switched on");
     }
-    const mtu = tunnelMtu(this.#own, links, addresses);
+    const uplink = uplinkOf(this.#own, links, addresses);
+    const mtu = tunnelMtu(uplink);
     await this.#keepTunnel(this.#own, mtu, { links, addresses });
-    await this.#keepRoutes(this.#own, cluster, mtu);
+    await this.#keepRoutes(this.#own, cluster, { mtu, uplink });
     await this.#publish(isKnown ? nodeStateOf(this.#own, mtu) : undefined);
     if (!isGuarded) {
       throw new Error("Cannot finish: the guard is not in place");
@@ -133,15 +135,24 @@ export class NodeNetwork {
     }
   }
 
-  async #keepRoutes(own: OwnNode, cluster: ClusterView, mtu: number): Promise<void> {
+  async #keepRoutes(
+    own: OwnNode,
+    cluster: ClusterView,
+    { mtu, uplink }: { readonly mtu: number; readonly uplink: Link },
+  ): Promise<void> {
+    if (needsUplink(cluster.pools.values()) && allowAsymmetricPaths(uplink.name)) {
+      this.#log.info({ link: uplink.name }, "rp_filter of the uplink -> 2");
+    }
     this.#wantedRoutes = wantedRoutes({
-      ownNode: own.node.name,
+      ownNode: own.node,
       nodes: cluster.nodes,
+      pools: cluster.pools,
       // A node that the datastore forgot keeps its own blocks: their pods still run.
       blocks: new Set([...own.blocks, ...cluster.blocks.values()]),
       tunnel: { index: this.#tunnelIndex, mtu },
+      uplink,
     });
-    const { set, removed } = await syncRoutes(this.#netlink, this.#wantedRoutes, this.#tunnelIndex);
+    const { set, removed } = await syncRoutes(this.#netlink, this.#wantedRoutes);
     if (set.length + removed.length > 0) {
       this.#log.info({ set: set.map(describeRoute), removed: removed.map(describeRoute) }, "routes changed");
     }

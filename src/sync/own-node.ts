@@ -23,16 +23,12 @@ export function ownNode(name: string, nodes: ReadonlyMap<string, Node>, blocks: 
   return { node, blocks: own, tunnelAddress: own[0]?.cidr.split("/")[0] };
 }
 
-/** Bytes: what RFC 791 asks of every link, and what the kernel's IPIP device takes at most (an IPv4 packet, less 20). */
-const tunnelMtuLimits = { least: 68, most: 65515 } as const;
-
 /**
- * What fits through the tunnel, in bytes: the MTU of the link that carries the node's address, less the outer header.
- * A node whose address is on lo (65536) gets the most that there is.
+ * The link that carries the node's address, whatever its name is at the moment.
  *
- * @throws an error that names the address when no link carries it, or the link when its MTU is too small
+ * @throws an error that names the address when no link carries it
  */
-export function tunnelMtu({ node }: OwnNode, links: readonly Link[], addresses: readonly Address[]): number {
+export function uplinkOf({ node }: OwnNode, links: readonly Link[], addresses: readonly Address[]): Link {
   const [nodeAddress] = node.address.split("/");
   const linkIndex = addresses.find(({ address }) => address === nodeAddress)?.linkIndex;
   const uplink = links.find(({ index }) => index === linkIndex);
@@ -41,6 +37,19 @@ export function tunnelMtu({ node }: OwnNode, links: readonly Link[], addresses: 
       `Cannot find the node's own address "${nodeAddress}" on any link: correct the document of node "${node.name}" or the link`,
     );
   }
+  return uplink;
+}
+
+/** Bytes: what RFC 791 asks of every link, and what the kernel's IPIP device takes at most (an IPv4 packet, less 20). */
+const tunnelMtuLimits = { least: 68, most: 65515 } as const;
+
+/**
+ * What fits through the tunnel, in bytes: the MTU of the uplink, less the outer header. A node whose address is on lo
+ * (65536) gets the most that there is.
+ *
+ * @throws an error that names the link when its MTU is too small
+ */
+export function tunnelMtu(uplink: Link): number {
   const mtu = uplink.mtu - outerHeaderLength;
   if (mtu < tunnelMtuLimits.least) {
     const least = tunnelMtuLimits.least + outerHeaderLength;

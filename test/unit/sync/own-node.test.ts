@@ -1,5 +1,5 @@
 import { expect, test } from "@jest/globals";
-import { ownNode, tunnelMtu } from "../../../src/sync/own-node.ts";
+import { ownNode, tunnelMtu, uplinkOf } from "../../../src/sync/own-node.ts";
 
 const nodes = new Map([["node1", { name: "node1", address: "172.31.112.2/20" }]]);
 const eth0 = { index: 2, name: "eth0", type: 1, mtu: 1500, up: true, isLoopback: false };
@@ -30,30 +30,28 @@ test("ownNode() has no tunnel address without a block, and is undefined without 
   expect(ownNode("node9", nodes, [])).toBeUndefined();
 });
 
-test("tunnelMtu() is that of the link with the node's address, less the outer header", () => {
+test("uplinkOf() is the link with the node's address, whatever prefix length that has there", () => {
   const own = ownNode("node1", nodes, []);
   const links = [{ ...eth0, index: 3, name: "eth1", mtu: 9000 }, eth0];
-  expect(own && tunnelMtu(own, links, [address])).toBe(1480);
+  expect(own && uplinkOf(own, links, [{ ...address, prefixLength: 32 }])).toBe(eth0);
 });
 
-test("tunnelMtu() names the address that no link carries", () => {
+test("uplinkOf() names the address that no link carries", () => {
   const own = ownNode("node1", nodes, []);
   const elsewhere = { ...address, address: "192.0.2.1" };
-  expect(() => own && tunnelMtu(own, [eth0], [elsewhere])).toThrow(
+  expect(() => own && uplinkOf(own, [eth0], [elsewhere])).toThrow(
     'Cannot find the node\'s own address "172.31.112.2" on any link: correct the document of node "node1" or the link',
   );
 });
 
-test("tunnelMtu() is the most that the device takes when the address is on lo", () => {
-  const own = ownNode("node1", nodes, []);
-  const lo = { ...eth0, name: "lo", mtu: 65536, isLoopback: true };
-  expect(own && tunnelMtu(own, [lo], [address])).toBe(65515);
+test("tunnelMtu() is that of the uplink, less the outer header, and the most that the device takes on lo", () => {
+  expect(tunnelMtu(eth0)).toBe(1480);
+  expect(tunnelMtu({ ...eth0, name: "lo", mtu: 65536, isLoopback: true })).toBe(65515);
 });
 
 test("tunnelMtu() names the link whose MTU leaves too little", () => {
-  const own = ownNode("node1", nodes, []);
-  expect(own && tunnelMtu(own, [{ ...eth0, mtu: 88 }], [address])).toBe(68);
-  expect(() => own && tunnelMtu(own, [{ ...eth0, mtu: 87 }], [address])).toThrow(
+  expect(tunnelMtu({ ...eth0, mtu: 88 })).toBe(68);
+  expect(() => tunnelMtu({ ...eth0, mtu: 87 })).toThrow(
     'Cannot tunnel over the link "eth0": its MTU is 87, allowed is 88 or more',
   );
 });
