@@ -98,13 +98,21 @@ export function problems(schema: Schema, value: unknown, path = ""): string[] {
   return own;
 }
 
-/** The CEL rules with the paths that they stand at; "[]" stands for each item. */
-export function rulesOf(schema: Schema, path = ""): (Rule & { path: string })[] {
+/** The schema itself and all in it, with the paths that they stand at; "[]" stands for each item, "{}" for each value. */
+export function schemasIn(schema: Schema, path = ""): { readonly path: string; readonly schema: Schema }[] {
+  const { items, additionalProperties, properties = {} } = schema;
   return [
-    ...(schema["x-kubernetes-validations"] ?? []).map((rule) => ({ ...rule, path })),
-    ...(schema.items ? rulesOf(schema.items, `${path}[]`) : []),
-    ...Object.entries(schema.properties ?? {}).flatMap(([name, inner]) => rulesOf(inner, `${path}.${name}`)),
+    { path, schema },
+    ...(items ? schemasIn(items, `${path}[]`) : []),
+    ...(additionalProperties ? schemasIn(additionalProperties, `${path}{}`) : []),
+    ...Object.entries(properties).flatMap(([name, inner]) => schemasIn(inner, `${path}.${name}`)),
   ];
+}
+
+export function rulesOf(schema: Schema): (Rule & { readonly path: string })[] {
+  return schemasIn(schema).flatMap(({ path, schema: { "x-kubernetes-validations": rules = [] } }) =>
+    rules.map((rule) => ({ ...rule, path })),
+  );
 }
 
 type Limit =

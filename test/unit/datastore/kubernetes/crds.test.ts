@@ -2,7 +2,7 @@ import { describe, expect, test } from "@jest/globals";
 import { dumpYaml, loadYaml } from "@kubernetes/client-node";
 import { type Kind, parseDocument } from "../../../../src/datastore/documents.ts";
 import { crds, crdTexts, schemaOf } from "../../../lib/api-server/crds.ts";
-import { problems, rulesOf, unknownFields, withDefaults } from "../../../lib/api-server/schema.ts";
+import { problems, rulesOf, schemasIn, unknownFields, withDefaults } from "../../../lib/api-server/schema.ts";
 import { type Row, rows } from "./resources.ts";
 
 /** How a resource of this kind and name reads as a document, without any of the datastore's own code. */
@@ -66,6 +66,13 @@ describe("deploy/crds", () => {
     expect(keysIn(dumpYaml(loadYaml(text))).sort()).toEqual(keysIn(text).sort());
   });
 
+  test("says nothing in a schema that the checks above would not see", () => {
+    const used = [...crds.keys()].flatMap((kind) =>
+      schemasIn(schemaOf(kind)).flatMap(({ schema }) => Object.keys(schema)),
+    );
+    expect([...new Set(used)].sort()).toEqual(keywords);
+  });
+
   test("has no rule without a case above, but that CIDRs and block sizes stay as they are", () => {
     const rules = [...crds.keys()].flatMap((kind) =>
       rulesOf(schemaOf(kind)).map(({ path, rule, message }) => ({ at: `${kind}${path}`, rule, message })),
@@ -86,6 +93,22 @@ describe("deploy/crds", () => {
     }
   });
 });
+
+const keywords = [
+  ...[
+    "additionalProperties",
+    "default",
+    "description",
+    "enum",
+    "format",
+    "items",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+  ],
+  ...["maximum", "minItems", "minLength", "minimum", "pattern", "properties", "required", "type"],
+  ...["x-kubernetes-list-map-keys", "x-kubernetes-list-type", "x-kubernetes-validations"],
+];
 
 const condition = {
   type: "Ready",
