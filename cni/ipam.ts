@@ -77,8 +77,8 @@ export function poolIpam(leases: Pool): Ipam {
     },
     release: (attachment) => leases.release(attachment),
     async check(attachment, addresses) {
-      const held = (await leases.leasesOf(attachment)).map(({ address }) => address);
-      const missing = addresses.find((address) => !held.includes(address));
+      const held = (await leases.leaseOf(attachment))?.address;
+      const missing = addresses.find((address) => address !== held);
       if (missing === undefined) {
         return undefined;
       }
@@ -87,7 +87,7 @@ export function poolIpam(leases: Pool): Ipam {
     },
     async shortage(node) {
       const none = node.blocks.length === 0;
-      return (await leases.hasFree(node))
+      return (await leases.countFree(node)) > 0
         ? undefined
         : `no address is free: ${none ? "the node has no block" : `all in ${node.blocks.join(", ")} are leased`}`;
     },

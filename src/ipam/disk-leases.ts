@@ -1,136 +1,232 @@
-/** Leases on the node's own disk: one file an address, `<directory>/10-100-15-128-26/10.100.15.130`. */
-import { link, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { isIPv4 } from "node:net";
-import { basename, join } from "node:path";
+/**
+ * Leases on the node's own disk. A lease is one file with two names: `owners/<owner>` finds it, and
+ * `blocks/10-100-15-128-26/10.100.15.130` is the claim on the address. The first alone is an intention, which binds nobody.
+ */
+import type { Dirent } from "node:fs";
+import { join } from "node:path";
 import { CniCode, CniError } from "@containernetworking/cni-types-ts";
-import { z } from "zod";
-import { writeSynced } from "../atomic-file.ts";
-import { type Lease, type LeaseOwner, type LeaseStore, leaseOwner, ownerFileName } from "./lease-store.ts";
-
-const leaseFile = z.object({
-  address: z.ipv4(),
-  block: z.cidrv4(),
-  owner: leaseOwner,
-  time: z.string(),
-});
-
-/** Holds the address given last; like every dot-file it is never a lease. */
-const lastGivenFile = ".last-given";
+import { containsAddress, parseAddress, parseCidr } from "../cidr.ts";
+import { BlockDirectory, blockOfDirectory } from "./block-directory.ts";
+import { besideName, type FileIdentity, type FileOperations, LeaseFiles, missingAsUndefined } from "./lease-files.ts";
+import {
+  type Answer,
+  type Choice,
+  isSameOwner,
+  type Lease,
+  type LeaseOwner,
+  type LeaseStore,
+  type Offer,
+  ownerFileName,
+  type Recovery,
+} from "./lease-store.ts";
+import { formatLease, parseLease } from "./lease-text.ts";
+import { recoverLeases } from "./recover-leases.ts";
 
 export class DiskLeases implements LeaseStore {
-  readonly #directory: string;
+  readonly place: string;
+  readonly #files: LeaseFiles;
+  readonly #blocks: string;
+  readonly #owners: string;
 
-  /** @param directory made with the first lease */
-  constructor(directory: string) {
-    this.#directory = directory;
+  /** @param directory made with the first block */
+  constructor(directory: string, operations?: FileOperations) {
+    this.place = directory;
+    this.#files = new LeaseFiles(join(directory, "broken"), operations);
+    this.#blocks = join(directory, "blocks");
+    this.#owners = join(directory, "owners");
   }
 
-  async list(): Promise<Lease[]> {
-    const blocks = await entries(this.#directory);
-    const leases = await Promise.all(blocks.map((name) => readBlock(join(this.#directory, name))));
-    return leases.flat();
+  openBlock(cidr: string): Promise<void> {
+    return this.#attempt(`open the block ${cidr}`, async () => {
+      await this.#files.makeDirectory(this.#blocks);
+      await this.#files.makeDirectory(this.#owners);
+      await this.#block(cidr).open();
+    });
   }
 
-  async taken(block: string): Promise<ReadonlySet<string>> {
-    return new Set(await entries(this.#blockDirectory(block)));
+  closeBlock(cidr: string): Promise<boolean> {
+    return this.#attempt(`close the block ${cidr}`, async () => {
+      return (await this.blocks()).includes(cidr) && this.#block(cidr).close();
+    });
   }
 
-  async create(lease: Lease): Promise<boolean> {
-    const directory = this.#blockDirectory(lease.block);
+  forgetBlock(cidr: string): Promise<void> {
+    return this.#attempt(`forget the block ${cidr}`, async () => {
+      await this.#block(cidr).forgetUnless(false);
+    });
+  }
+
+  async blocks(): Promise<string[]> {
+    return (await this.#directories()).filter(({ isClosed }) => !isClosed).map(({ cidr }) => cidr);
+  }
+
+  recover(ours: readonly string[], now = new Date()): Promise<Recovery> {
+    return this.#attempt("recover the leases", () => {
+      const block = (cidr: string) => this.#block(cidr);
+      return recoverLeases({ files: this.#files, owners: this.#owners, blocks: this.#blocks, block }, { ours, now });
+    });
+  }
+
+  reserve(owner: LeaseOwner, block: string, choice: Choice): Promise<Offer> {
+    return this.#attempt("write a lease", async (): Promise<Offer> => {
+      const directory = this.#block(block);
+      for (;;) {
+        const hint = await directory.next(choice);
+        if (hint.kind !== "try") {
+          return hint;
+        }
+        const answer = await this.#claim(newLease(owner, block, hint.address, choice.now));
+        if (answer.kind !== "taken") {
+          return answer;
+        }
+      }
+    });
+  }
+
+  reserveAddress(owner: LeaseOwner, block: string, address: string, now: Date): Promise<Answer> {
+    return this.#attempt("write a lease", async () => {
+      const answer = await this.#claim(newLease(owner, block, address, now));
+      if (answer.kind === "lease") {
+        await this.#block(block).takeOut(address, now);
+      }
+      return answer;
+    });
+  }
+
+  release(owner: LeaseOwner, now: Date): Promise<void> {
+    return this.#attempt("release a lease", async () => {
+      const path = this.#ownerPath(owner);
+      const found = await this.#ownFile(owner);
+      if (found) {
+        await this.#block(found.lease.block).release(found.lease.address, found.identity, now);
+      }
+      await this.#files.remove(besideName(path));
+      await this.#files.remove(path);
+    });
+  }
+
+  leaseOf(owner: LeaseOwner): Promise<Lease | undefined> {
+    return this.#attempt("read a lease", async () => {
+      const found = await this.#ownFile(owner);
+      const isHeld = found && (await this.#block(found.lease.block).has(found.lease.address, found.identity));
+      return isHeld ? found.lease : undefined;
+    });
+  }
+
+  leaseAt(address: string): Promise<Lease | "damaged" | undefined> {
+    return this.#attempt("read a lease", async () => {
+      const block = (await this.blocks()).find((cidr) => containsAddress(parseCidr(cidr), parseAddress(address)));
+      return block === undefined ? undefined : this.#readLease(block, address);
+    });
+  }
+
+  owners(): Promise<LeaseOwner[]> {
+    return this.#attempt("list the leases", async () => {
+      const names = (await this.#files.names(this.#owners)) ?? [];
+      const files = names.filter((name) => !name.startsWith("."));
+      const leases = await Promise.all(
+        files.map(async (name) => parseLease((await this.#files.read(join(this.#owners, name)))?.text)),
+      );
+      return leases.filter((lease) => typeof lease !== "string").map(({ owner }) => owner);
+    });
+  }
+
+  list(): Promise<Lease[]> {
+    return this.#attempt("list the leases", async () => {
+      const leases: Lease[] = [];
+      for (const block of await this.blocks()) {
+        const addresses = [...((await this.taken(block)) ?? [])];
+        const found = await Promise.all(addresses.map((address) => this.#readLease(block, address)));
+        leases.push(...found.filter((lease) => lease !== undefined && lease !== "damaged"));
+      }
+      return leases;
+    });
+  }
+
+  taken(block: string): Promise<ReadonlySet<string> | undefined> {
+    return this.#attempt("list the leases", () => this.#block(block).taken());
+  }
+
+  /** The file of the owner is written first, and says which address it wants; the second name of that file is the claim. */
+  async #claim(lease: Lease): Promise<Answer> {
+    const path = this.#ownerPath(lease.owner);
     try {
-      await mkdir(directory, { recursive: true, mode: 0o700 });
-      // First: when this fails nothing is claimed yet. Only a hint where to look next, so it may be torn by a crash.
-      await writeFile(join(directory, lastGivenFile), lease.address, { mode: 0o600 });
-      return await createWithContent(directory, lease);
+      await this.#files.writeBeside(path, formatLease(lease), { synced: true });
+      await this.#files.operations.link(path, this.#block(lease.block).pathOf(lease.address));
+      return { kind: "lease", lease };
     } catch (error) {
-      throw new CniError(CniCode.IoFailure, `Cannot write a lease in "${directory}": ${(error as Error).message}`, {
+      await this.#files.remove(path);
+      switch ((error as NodeJS.ErrnoException).code) {
+        case "EEXIST":
+          return { kind: "taken" };
+        case "ENOENT":
+        case "ENOTDIR":
+          return { kind: "closed" };
+        default:
+          throw error;
+      }
+    }
+  }
+
+  /** What the owner's file says, whether it holds the address or not. */
+  async #ownFile(owner: LeaseOwner): Promise<{ lease: Lease; identity: FileIdentity } | undefined> {
+    const path = this.#ownerPath(owner);
+    const file = await this.#files.read(path);
+    if (file === undefined) {
+      return undefined;
+    }
+    const lease = parseLease(file.text);
+    if (typeof lease !== "string" && isSameOwner(lease.owner, owner)) {
+      return { lease, identity: file.identity };
+    }
+    await this.#files.setAside(path);
+    const other = (await this.list()).find((each) => isSameOwner(each.owner, owner));
+    if (other === undefined) {
+      return undefined;
+    }
+    await this.#files.operations.link(this.#block(other.block).pathOf(other.address), path);
+    return this.#ownFile(owner);
+  }
+
+  async #readLease(block: string, address: string): Promise<Lease | "damaged" | undefined> {
+    const file = await this.#files.read(this.#block(block).pathOf(address));
+    const lease = file && parseLease(file.text);
+    const isInPlace = typeof lease === "object" && lease.address === address && lease.block === block;
+    return lease === undefined || isInPlace ? lease : "damaged";
+  }
+
+  async #directories(): Promise<{ cidr: string; isClosed: boolean }[]> {
+    const entries = await missingAsUndefined(
+      this.#files.operations.readdir(this.#blocks, { withFileTypes: true }) as Promise<Dirent[]>,
+    );
+    return (entries ?? [])
+      .filter((entry) => entry.isDirectory())
+      .map(({ name }) => blockOfDirectory(name))
+      .filter((block) => block !== undefined);
+  }
+
+  #block(cidr: string): BlockDirectory {
+    return new BlockDirectory(this.#blocks, cidr, this.#files);
+  }
+
+  #ownerPath(owner: LeaseOwner): string {
+    return join(this.#owners, ownerFileName(owner));
+  }
+
+  async #attempt<Result>(action: string, work: () => Promise<Result>): Promise<Result> {
+    try {
+      return await work();
+    } catch (error) {
+      if (error instanceof CniError) {
+        throw error;
+      }
+      throw new CniError(CniCode.IoFailure, `Cannot ${action} in "${this.place}": ${(error as Error).message}`, {
         cause: error,
       });
     }
   }
-
-  async remove({ block, address }: Lease): Promise<void> {
-    await rm(join(this.#blockDirectory(block), address), { force: true });
-  }
-
-  async tidy(owner: LeaseOwner): Promise<void> {
-    for (const block of await entries(this.#directory)) {
-      const unfinished = join(this.#directory, block, unfinishedName(owner));
-      await rm(unfinished, { force: true }).catch((error) => noneWhen(["ENOTDIR"], error));
-    }
-  }
-
-  async lastGiven(block: string): Promise<string | undefined> {
-    return readOrUndefined(join(this.#blockDirectory(block), lastGivenFile));
-  }
-
-  #blockDirectory(block: string): string {
-    return join(this.#directory, directoryName(block));
-  }
 }
 
-/** link(2) gives the finished file its name and fails when the name is taken: the claim and its content are one step. */
-async function createWithContent(directory: string, lease: Lease): Promise<boolean> {
-  const beside = join(directory, unfinishedName(lease.owner));
-  try {
-    await writeSynced(beside, `${JSON.stringify(lease)}\n`, 0o600);
-    await link(beside, join(directory, lease.address));
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "EEXIST") {
-      return false;
-    }
-    throw error;
-  } finally {
-    await rm(beside, { force: true });
-  }
-}
-
-/** The same for every try of an owner, so that what a killed one left is overwritten or found. */
-function unfinishedName(owner: LeaseOwner): string {
-  return `.new-${ownerFileName(owner)}`;
-}
-
-async function readBlock(directory: string): Promise<Lease[]> {
-  const names = (await entries(directory)).filter((name) => isIPv4(name));
-  const leases = await Promise.all(names.map((name) => readLease(directory, name)));
-  return leases.filter((lease) => lease !== undefined);
-}
-
-async function readLease(directory: string, name: string): Promise<Lease | undefined> {
-  try {
-    const lease = leaseFile.parse(JSON.parse((await readOrUndefined(join(directory, name))) ?? ""));
-    const isInPlace = lease.address === name && directoryName(lease.block) === basename(directory);
-    return isInPlace ? lease : undefined;
-  } catch {
-    return undefined; // foreign or damaged: nobody's lease, yet the address stays taken
-  }
-}
-
-function directoryName(block: string): string {
-  return block.replaceAll(/[./]/g, "-");
-}
-
-/** Names in a directory without dot-files; none when it is not there or not a directory. */
-async function entries(directory: string): Promise<string[]> {
-  try {
-    return (await readdir(directory)).filter((name) => !name.startsWith("."));
-  } catch (error) {
-    return noneWhen(["ENOENT", "ENOTDIR"], error) ?? [];
-  }
-}
-
-async function readOrUndefined(path: string): Promise<string | undefined> {
-  try {
-    return await readFile(path, "utf8");
-  } catch (error) {
-    return noneWhen(["ENOENT", "ENOTDIR", "EISDIR"], error);
-  }
-}
-
-function noneWhen(codes: readonly string[], error: unknown): undefined {
-  if (!codes.includes((error as NodeJS.ErrnoException).code ?? "")) {
-    throw error;
-  }
-  return undefined;
+function newLease(owner: LeaseOwner, block: string, address: string, now: Date): Lease {
+  return { address, block, owner, time: now.toISOString() };
 }

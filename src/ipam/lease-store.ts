@@ -23,19 +23,88 @@ export interface Lease {
   readonly time: string;
 }
 
+/** The node's own end of the tunnel: a lease like any other, so that no pod is given its address. */
+export const tunnelOwner: LeaseOwner = { network: "cni-ipip", containerId: "node", interfaceName: "tunl0" };
+
+/** Which address of a block will do. */
+export interface Choice {
+  readonly now: Date;
+  /** @param address as a number */
+  readonly mayGive: (address: number) => boolean;
+  /** @param releasedAt seconds since 1970; 0 when the address was never given */
+  readonly isRested: (releasedAt: number) => boolean;
+}
+
+/** What a block has to give. `since`: when the address was released that rests longest, seconds since 1970. */
+export type Offer =
+  | { readonly kind: "lease"; readonly lease: Lease }
+  | { readonly kind: "resting"; readonly since: number }
+  | { readonly kind: "full" }
+  | { readonly kind: "closed" };
+
+/** The same for one certain address. */
+export type Answer =
+  | { readonly kind: "lease"; readonly lease: Lease }
+  | { readonly kind: "taken" }
+  | { readonly kind: "closed" };
+
+/** What `recover` found and did. */
+export interface Recovery {
+  /** CIDRs of blocks that were half closed and can be leased from again. */
+  readonly reopened: readonly string[];
+  /** CIDRs of blocks that were half closed and are gone now. */
+  readonly removed: readonly string[];
+  /** What cannot be read in the place of a lease, in a sentence each. The address counts as taken. */
+  readonly damaged: readonly string[];
+  /** Files that were found where they do not belong, by where they are now, whenever that was. */
+  readonly setAside: readonly string[];
+}
+
+/**
+ * An owner has one lease at most. Calls for one owner come one at a time; for several owners at once, also from several
+ * processes: of two that want one address, one gets it. Nothing is leased from a block that is not open.
+ *
+ * Everything throws a CniError with `IoFailure` that names the place when the store cannot be read or written.
+ */
 export interface LeaseStore {
-  /** Every lease of this node, in no order; what cannot be read as a lease is left out. */
+  /** For sentences: the directory. */
+  readonly place: string;
+
+  /** Content when it is open. One process, sync, opens and closes. */
+  openBlock(cidr: string): Promise<void>;
+  /**
+   * Takes a block without leases out: nobody can lease from it any more, until it is opened again.
+   *
+   * @returns false when it has a lease: it stays open then. Also when it is not open.
+   */
+  closeBlock(cidr: string): Promise<boolean>;
+  /** Drops what is remembered of a closed block, once the block has been given back. */
+  forgetBlock(cidr: string): Promise<void>;
+  /** CIDRs of the open blocks, in no order. */
+  blocks(): Promise<string[]>;
+  /**
+   * For the start of sync: ends what killed processes left half done, and finds out anew which addresses are free.
+   *
+   * @param ours CIDRs of the node's blocks
+   */
+  recover(ours: readonly string[], now?: Date): Promise<Recovery>;
+
+  /** The free address that was released longest ago, those that were never given first of all. */
+  reserve(owner: LeaseOwner, block: string, choice: Choice): Promise<Offer>;
+  /** @param address lies in the block */
+  reserveAddress(owner: LeaseOwner, block: string, address: string, now: Date): Promise<Answer>;
+  /** Content when there is no lease. */
+  release(owner: LeaseOwner, now: Date): Promise<void>;
+
+  leaseOf(owner: LeaseOwner): Promise<Lease | undefined>;
+  /** @returns "damaged" when the address is taken and nobody can tell by whom */
+  leaseAt(address: string): Promise<Lease | "damaged" | undefined>;
+  /** Everyone who has a lease, or may have begun to get one. */
+  owners(): Promise<LeaseOwner[]>;
+  /** Every lease, in no order; what cannot be read as a lease is left out. */
   list(): Promise<Lease[]>;
-  /** The addresses of a block that cannot be given, also those whose lease cannot be read. */
-  taken(block: string): Promise<ReadonlySet<string>>;
-  /** @returns false when the address is taken: of two processes that try at once, one gets true. One call an owner at a time. */
-  create(lease: Lease): Promise<boolean>;
-  /** Content when the lease is gone already. */
-  remove(lease: Lease): Promise<void>;
-  /** Removes what a killed `create` for the owner left that is no lease. */
-  tidy(owner: LeaseOwner): Promise<void>;
-  /** The address of the block that was given last, also when it is free again. */
-  lastGiven(block: string): Promise<string | undefined>;
+  /** The addresses of a block that cannot be given, also damaged ones; undefined when it is not open. */
+  taken(block: string): Promise<ReadonlySet<string> | undefined>;
 }
 
 /** A file name for what belongs to one owner: a network's name alone can be longer than a file's. */

@@ -1,132 +1,207 @@
 /** Which of the node's addresses a container gets. */
 import { CniCode, CniError } from "@containernetworking/cni-types-ts";
 import { containsAddress, formatAddress, parseAddress, parseCidr } from "../cidr.ts";
-import { describeOwner, isSameOwner, type Lease, type LeaseOwner, type LeaseStore } from "./lease-store.ts";
+import {
+  type Choice,
+  describeOwner,
+  isSameOwner,
+  type Lease,
+  type LeaseOwner,
+  type LeaseStore,
+  tunnelOwner,
+} from "./lease-store.ts";
 
 /** The node's part of the pod network. */
 export interface NodeAddresses {
   /** CIDRs, in the order in which they are used up. */
   readonly blocks: readonly string[];
-  /** Lies in one of the blocks and belongs to tunl0. */
-  readonly tunnelAddress: string;
+  /** Belongs to tunl0; absent while that has none. */
+  readonly tunnelAddress?: string;
+  /** CIDRs that are never given. */
+  readonly reserved?: readonly string[];
 }
+
+/** Others still send to who had the address before. */
+const coolDownSeconds = 60;
 
 export class Pool {
   readonly #store: LeaseStore;
+  readonly #now: () => Date;
 
-  constructor(store: LeaseStore) {
+  constructor(store: LeaseStore, now: () => Date = () => new Date()) {
     this.#store = store;
+    this.#now = now;
   }
 
   /**
-   * Leases the next free address of the first block that has one; who has a lease already gets the same again. Within a
-   * block the search goes on behind the address given last, so that one just released rests as long as possible. One
-   * call an owner at a time.
+   * Leases an address of the first block that has one at rest, and where all are given or were released in the last
+   * minute, the one that rests longest. Who has a lease gets the same again, also from a block that is not used up any
+   * more. One call an owner at a time.
    *
    * @param wanted the one address to lease, if any will not do
-   * @throws CniError with `PoolExhausted`; with `InvalidConfiguration` or `Conflict` when the wanted address cannot be had
+   * @throws CniError with `PoolExhausted`; with `InvalidConfiguration` or `Conflict` when the wanted address cannot be
+   *   had; with `TryAgainLater` when sync has opened none of the blocks
    */
   async reserve(owner: LeaseOwner, node: NodeAddresses, wanted?: string): Promise<Lease> {
-    const own = (await this.leasesOf(owner)).find(({ block }) => node.blocks.includes(block));
+    const own = await this.#store.leaseOf(owner);
     if (wanted !== undefined) {
       return this.#reserveWanted(owner, node, wanted, own);
     }
     if (own) {
       return own;
     }
-    const { blocks } = node;
-    let usable = 0;
-    for (const block of blocks) {
-      const addresses = usableAddresses(block, node);
-      usable += addresses.length;
-      const taken = await this.#store.taken(block);
-      for (const address of startingBehind(await this.#store.lastGiven(block), addresses)) {
-        const lease = newLease(owner, block, address);
-        if (!taken.has(address) && (await this.#store.create(lease))) {
-          return lease;
-        }
+    const choice = this.#choice(owner, node);
+    const resting: { block: string; since: number }[] = [];
+    let closed = 0;
+    for (const block of node.blocks) {
+      const offer = await this.#store.reserve(owner, block, choice);
+      if (offer.kind === "lease") {
+        return offer.lease;
+      }
+      if (offer.kind === "resting") {
+        resting.push({ block, since: offer.since });
+      }
+      closed += offer.kind === "closed" ? 1 : 0;
+    }
+    for (const { block } of resting.sort((one, other) => one.since - other.since)) {
+      const offer = await this.#store.reserve(owner, block, { ...choice, isRested: () => true });
+      if (offer.kind === "lease") {
+        return offer.lease;
       }
     }
-    const where = blocks.length === 0 ? "it has none" : blocks.join(", ");
-    throw new CniError(
-      CniCode.PoolExhausted,
-      `Cannot reserve an address for "${owner.containerId}": none of ${usable} in the node's blocks (${where}) is free`,
-    );
+    const action = `Cannot reserve an address for "${owner.containerId}"`;
+    throw closed > 0 && closed === node.blocks.length
+      ? this.#notOpen(action, node)
+      : await this.#exhausted(action, node);
   }
 
-  /** Gives back every lease of the owner; content when there is none. */
-  async release(owner: LeaseOwner): Promise<void> {
-    for (const lease of await this.leasesOf(owner)) {
-      await this.#store.remove(lease);
-    }
-    await this.#store.tidy(owner);
+  /** Gives back the lease of the owner; content when there is none. */
+  release(owner: LeaseOwner): Promise<void> {
+    return this.#store.release(owner, this.#now());
   }
 
-  async leasesOf(owner: LeaseOwner): Promise<Lease[]> {
-    return (await this.#store.list()).filter((lease) => isSameOwner(lease.owner, owner));
+  leaseOf(owner: LeaseOwner): Promise<Lease | undefined> {
+    return this.#store.leaseOf(owner);
   }
 
   /** Who has the address, `undefined` when nobody has, or nobody that can be read. */
   async ownerOf(address: string): Promise<LeaseOwner | undefined> {
-    return (await this.#store.list()).find((lease) => lease.address === address)?.owner;
+    const lease = await this.#store.leaseAt(address);
+    return lease === "damaged" ? undefined : lease?.owner;
   }
 
-  /** Who has an address of this network. */
+  /** Who has an address of this network, or may have begun to get one. The tunnel is in none, whatever its name. */
   async ownersIn(network: string): Promise<LeaseOwner[]> {
-    return (await this.#store.list()).map(({ owner }) => owner).filter((owner) => owner.network === network);
+    const owners = await this.#store.owners();
+    return owners.filter((owner) => owner.network === network && !isSameOwner(owner, tunnelOwner));
   }
 
-  async hasFree(node: NodeAddresses): Promise<boolean> {
-    for (const block of node.blocks) {
-      const taken = await this.#store.taken(block);
-      if (usableAddresses(block, node).some((address) => !taken.has(address))) {
-        return true;
-      }
-    }
-    return false;
+  /** How many more addresses the node can give. Takes longer the more are leased. */
+  async countFree(node: NodeAddresses): Promise<number> {
+    const counts = await this.#counts(node);
+    return counts.usable - counts.leased;
   }
 
   async #reserveWanted(owner: LeaseOwner, node: NodeAddresses, address: string, own?: Lease): Promise<Lease> {
     const action = `Cannot reserve ${address} for "${owner.containerId}"`;
-    if (own && own.address !== address) {
+    if (own) {
+      if (own.address === address) {
+        return own;
+      }
       throw new CniError(
         CniCode.Conflict,
         `${action}: it has ${own.address} already, allowed is one address an interface`,
       );
     }
-    const block = node.blocks.find((cidr) => containsAddress(parseCidr(cidr), parseAddress(address)));
-    if (block === undefined || address === node.tunnelAddress) {
-      const reason = block === undefined ? "it is not in the blocks of this node" : "it is the address of the tunnel";
-      throw new CniError(
-        CniCode.InvalidConfiguration,
-        `${action}: ${reason}, allowed are the others in ${node.blocks.join(", ") || "no block: the node has none"}`,
-      );
+    const block = blockToGiveFrom(action, node, owner, address);
+    const answer = await this.#store.reserveAddress(owner, block, address, this.#now());
+    switch (answer.kind) {
+      case "lease":
+        return answer.lease;
+      case "closed":
+        throw this.#notOpen(action, { blocks: [block] });
+      case "taken": {
+        const other = await this.ownerOf(address);
+        const holder = other ? describeOwner(other) : "an unreadable lease";
+        throw new CniError(CniCode.Conflict, `${action}: ${holder} has it, allowed is an address that is free`);
+      }
     }
-    const lease = own ?? newLease(owner, block, address);
-    if (!own && !(await this.#store.create(lease))) {
-      const other = await this.ownerOf(address);
-      const holder = other ? describeOwner(other) : "an unreadable lease";
-      throw new CniError(CniCode.Conflict, `${action}: ${holder} has it, allowed is an address that is free`);
+  }
+
+  #choice(owner: LeaseOwner, node: NodeAddresses): Choice {
+    const now = this.#now();
+    const seconds = now.getTime() / 1000;
+    const isReserved = isReservedBy(node);
+    const tunnelAddress = tunnelAddressFor(owner, node);
+    return {
+      now,
+      mayGive: (address) => address !== tunnelAddress && !isReserved(address),
+      // In both directions: a clock that was set back makes nobody rest for long.
+      isRested: (releasedAt) => Math.abs(seconds - releasedAt) >= coolDownSeconds,
+    };
+  }
+
+  #notOpen(action: string, { blocks }: NodeAddresses): CniError {
+    return new CniError(
+      CniCode.TryAgainLater,
+      `${action}: ${blocks.join(", ")} cannot be leased from in "${this.#store.place}", sync has not opened it yet or uses another stateDir`,
+    );
+  }
+
+  async #exhausted(action: string, node: NodeAddresses): Promise<CniError> {
+    const { usable, leased } = await this.#counts(node);
+    const where = node.blocks.length === 0 ? "the node has no block" : `in ${node.blocks.join(", ")}`;
+    return new CniError(
+      CniCode.PoolExhausted,
+      `${action}: no address is free, ${leased} of ${usable} are leased in ${node.blocks.length} blocks (${where})`,
+    );
+  }
+
+  /** Of the open blocks, without what is never given to a pod. */
+  async #counts(node: NodeAddresses): Promise<{ usable: number; leased: number }> {
+    const { mayGive } = this.#choice({ ...tunnelOwner, containerId: "" }, node);
+    let usable = 0;
+    let leased = 0;
+    for (const block of node.blocks) {
+      const taken = await this.#store.taken(block);
+      const { first, last } = parseCidr(block);
+      for (let address = first; taken !== undefined && address <= last; address++) {
+        usable += mayGive(address) ? 1 : 0;
+        leased += mayGive(address) && taken.has(formatAddress(address)) ? 1 : 0;
+      }
     }
-    return lease;
+    return { usable, leased };
   }
 }
 
-function newLease(owner: LeaseOwner, block: string, address: string): Lease {
-  return { address, block, owner, time: new Date().toISOString() };
+/** @throws CniError when no block of the node can give the address to the owner */
+function blockToGiveFrom(action: string, node: NodeAddresses, owner: LeaseOwner, address: string): string {
+  const number = parseAddress(address);
+  const block = node.blocks.find((cidr) => containsAddress(parseCidr(cidr), number));
+  const refuse = (reason: string) =>
+    new CniError(
+      CniCode.InvalidConfiguration,
+      `${action}: ${reason}, allowed are the others in ${node.blocks.join(", ") || "no block: the node has none"}`,
+    );
+  if (block === undefined) {
+    throw refuse("it is not in the blocks of this node");
+  }
+  if (number === tunnelAddressFor(owner, node)) {
+    throw refuse("it is the address of the tunnel");
+  }
+  const reserved = node.reserved?.find((cidr) => containsAddress(parseCidr(cidr), number));
+  if (reserved !== undefined) {
+    throw refuse(`it is reserved by ${reserved}`);
+  }
+  return block;
 }
 
-function usableAddresses(block: string, { tunnelAddress }: NodeAddresses): string[] {
-  return addressesOf(block).filter((address) => address !== tunnelAddress);
+/** The one address that the owner must not get: the tunnel may have its own. */
+function tunnelAddressFor(owner: LeaseOwner, { tunnelAddress }: NodeAddresses): number | undefined {
+  return tunnelAddress === undefined || isSameOwner(owner, tunnelOwner) ? undefined : parseAddress(tunnelAddress);
 }
 
-/** All of them: with /32 addresses in the pods, network and broadcast address are as good as any. */
-function addressesOf(block: string): string[] {
-  const { first, last } = parseCidr(block);
-  return Array.from({ length: last - first + 1 }, (_, offset) => formatAddress(first + offset));
-}
-
-function startingBehind(last: string | undefined, addresses: readonly string[]): string[] {
-  const start = last === undefined ? 0 : addresses.indexOf(last) + 1;
-  return [...addresses.slice(start), ...addresses.slice(0, start)];
+function isReservedBy({ reserved = [] }: NodeAddresses): (address: number) => boolean {
+  const ranges = reserved.map(parseCidr);
+  return (address) => ranges.some((range) => containsAddress(range, address));
 }

@@ -13,7 +13,7 @@ const { CNI_TEST_STEPS: stepsFile = "/dev/null", CNI_TEST_KILL_AT: killAt, CNI_T
 /** All other methods are taken to change something. */
 const readers = new Set([
   ...["links", "linkByName", "addresses", "routes", "neighbours", "close"],
-  ...["leasesOf", "ownerOf", "ownersIn", "hasFree"],
+  ...["leaseOf", "ownerOf", "ownersIn", "countFree"],
   ...["list", "read"],
   ...["isAttached", "policyOf", "drops", "linkIndexes"],
 ]);

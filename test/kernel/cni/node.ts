@@ -7,8 +7,9 @@ import { type Command, type Process, run, start } from "../../../src/exec.ts";
 import { loadGuards } from "../../../src/guard/load.ts";
 import { guardPinDirectory } from "../../../src/guard/pins.ts";
 import { WorkloadGuard } from "../../../src/guard/workload-guard.ts";
+import { DiskLeases } from "../../../src/ipam/disk-leases.ts";
 import { NetworkNamespace } from "../../../src/linux/namespace.ts";
-import { type NodeState, writeNodeState } from "../../../src/node-state.ts";
+import { type NodeState, readNodeState, writeNodeState } from "../../../src/node-state.ts";
 import { EndpointStore } from "../../../src/workload/endpoint-store.ts";
 import { LabDatastore } from "../../lib/lab-datastore.ts";
 
@@ -33,7 +34,7 @@ export interface Remains {
   /** Destinations of routes through host links. */
   readonly routes: readonly string[];
   readonly leases: readonly string[];
-  /** Files beside leases and endpoints that are neither. */
+  /** Files beside leases and endpoints that are neither, and owners' files without a lease. */
   readonly strayFiles: readonly string[];
   readonly endpoints: number;
   /** Links that the workload guard knows of. */
@@ -135,15 +136,17 @@ export class TestNode {
   }
 
   /** What sync would have written after its first snapshot. */
-  async writeState(state: Partial<NodeState> = {}): Promise<void> {
-    await writeNodeState(this.runDir, {
+  async writeState(changes: Partial<NodeState> = {}): Promise<void> {
+    const state: NodeState = {
       version: 1,
       nodeName: "node1",
       mtu: 1480,
       tunnelAddress: "10.100.15.128",
       blocks: ["10.100.15.128/26"],
-      ...state,
-    });
+      ...changes,
+    };
+    await this.#openBlocks(state.blocks);
+    await writeNodeState(this.runDir, state);
   }
 
   async call(command: string, call: Call): Promise<Answer> {
@@ -232,8 +235,8 @@ export class TestNode {
 
   /** The addresses that are leased, of all blocks. */
   async leases(): Promise<string[]> {
-    const files = await readdir(this.stateDir, { recursive: true }).catch(() => []);
-    return files.map((file) => file.split("/")[2] ?? "").filter((name) => name !== "" && !name.startsWith("."));
+    const files = await readdir(join(this.stateDir, "leases/blocks"), { recursive: true }).catch(() => []);
+    return files.map((file) => file.split("/")[1] ?? "").filter((name) => name !== "" && !name.startsWith("."));
   }
 
   async damageEndpoints(): Promise<void> {
@@ -256,6 +259,8 @@ export class TestNode {
     const files = [this.stateDir, join(this.runDir, "endpoints")].map((path) =>
       readdir(path, { recursive: true }).catch(() => []),
     );
+    const leases = await this.leases();
+    const owners = await readdir(join(this.stateDir, "leases/owners")).catch(() => []);
     const hidden = (await Promise.all(files))
       .flat()
       .map((file) => basename(file))
@@ -264,8 +269,8 @@ export class TestNode {
     return {
       hostLinks: await this.hostLinks(),
       routes: routes.filter(({ dev }) => dev.startsWith("cali")).map(({ dst }) => dst),
-      leases: await this.leases(),
-      strayFiles: hidden.filter((name) => name !== ".last-given"),
+      leases,
+      strayFiles: [...hidden.filter((name) => name !== ".free"), ...owners.slice(leases.length)],
       endpoints: (await new EndpointStore(this.runDir).list()).length,
       guarded: guard.linkIndexes(),
     };
@@ -274,6 +279,15 @@ export class TestNode {
   /** The disk is lost: nothing is known of any lease, and of the order in which they were given. */
   async forgetLeases(): Promise<void> {
     await rm(this.stateDir, { recursive: true });
+    await this.#openBlocks((await readNodeState(this.runDir))?.blocks ?? []);
+  }
+
+  /** As sync does before it names a block to the plugin. */
+  async #openBlocks(blocks: readonly string[]): Promise<void> {
+    const leases = new DiskLeases(join(this.stateDir, "leases"));
+    for (const block of blocks) {
+      await leases.openBlock(block);
+    }
   }
 
   async #addNamespace(name: string): Promise<void> {
