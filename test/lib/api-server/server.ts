@@ -1,5 +1,5 @@
 /** A double of Kubernetes' API server, honest about versions, conflicts and watches, and faulty on command. */
-import { once } from "node:events";
+import { EventEmitter, once } from "node:events";
 import { createServer as createHttpServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
@@ -13,8 +13,8 @@ import { Watcher } from "./watcher.ts";
 
 export interface ApiServerOptions {
   readonly tls?: { readonly key: string; readonly cert: string };
-  /** The bearer tokens that are let in, as they are now; without, everybody is. */
-  readonly tokens?: ReadonlySet<string>;
+  /** The bearer tokens that are let in; without, everybody is. */
+  readonly tokens?: Iterable<string>;
 }
 
 export interface SeenRequest {
@@ -43,15 +43,19 @@ export class ApiServer {
   /** In the order of their arrival, those that a fault befell included. */
   readonly requests: SeenRequest[] = [];
   faults: Fault[] = [];
+  /** Those that are let in. */
+  readonly tokens: Set<string>;
   readonly #options: ApiServerOptions;
   readonly #verbs = new Verbs(this.store);
   readonly #watchers = new Set<Watcher>();
   readonly #sockets = new Set<Socket>();
+  readonly #arrivals = new EventEmitter();
   #server: Server | undefined;
   #port = 0;
 
   private constructor(options: ApiServerOptions) {
     this.#options = options;
+    this.tokens = new Set(options.tokens);
   }
 
   static async start(options: ApiServerOptions = {}): Promise<ApiServer> {
@@ -72,6 +76,11 @@ export class ApiServer {
 
   remove(kind: string, name: string): void {
     this.store.remove(resourceOf(kind).plural, name);
+  }
+
+  /** Resolves when the next request of this verb arrives, before it is answered. */
+  async seen(verb: SeenRequest["verb"]): Promise<void> {
+    await once(this.#arrivals, verb);
   }
 
   get watchCount(): number {
@@ -152,11 +161,14 @@ export class ApiServer {
       throw new Refusal(401, "Unauthorized");
     }
     if (!target) {
-      throw new Refusal(404, "the server could not find the requested resource");
+      // As the real one does for what it has no resource for: not with a Status.
+      response.writeHead(404, { "content-type": "text/plain" }).end("404 page not found\n");
+      return;
     }
     const verb = verbOf(request.method ?? "", target, searchParams);
     const { plural } = target.resource;
     this.requests.push({ verb, plural, name: target.name, query: Object.fromEntries(searchParams) });
+    this.#arrivals.emit(verb);
     const body = await text(request);
     const fault = this.#takeFault(verb, plural);
     if (fault === "hang") {
@@ -204,8 +216,7 @@ export class ApiServer {
   }
 
   #isLetIn({ headers }: IncomingMessage): boolean {
-    const { tokens } = this.#options;
-    return tokens === undefined || tokens.has((headers.authorization ?? "").replace(/^Bearer /, ""));
+    return this.#options.tokens === undefined || this.tokens.has((headers.authorization ?? "").replace(/^Bearer /, ""));
   }
 
   #takeFault(verb: SeenRequest["verb"], plural: string): Fault["kind"] | undefined {
