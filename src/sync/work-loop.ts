@@ -2,19 +2,30 @@
 
 /** Events drive the work; this catches what no event told. */
 const resyncIntervalMs = 60_000;
-const retryDelayMs = 1_000;
+
+/** Milliseconds until work that failed this many times in a row is done again. */
+export type RetryDelay = (failures: number) => number;
+
+const everySecond: RetryDelay = () => 1000;
+
+/** For work that others are asked for: from two seconds up to a minute, and never all nodes at once. */
+export const backOff: RetryDelay = (failures) =>
+  Math.min(resyncIntervalMs, 1000 * 2 ** failures) * (0.5 + Math.random() / 2);
 
 export class WorkLoop {
-  /** @returns whether all of it succeeded; otherwise it is done again shortly */
+  /** @returns whether all of it succeeded; otherwise it is done again */
   readonly #work: () => Promise<boolean>;
+  readonly #retryDelay: RetryDelay;
   #resync: NodeJS.Timeout | undefined;
-  #retry: NodeJS.Timeout | undefined;
+  #later: { readonly timer: NodeJS.Timeout; readonly at: number } | undefined;
   #running: Promise<void> = Promise.resolve();
+  #failures = 0;
   #isAskedFor = false;
   #isStopped = false;
 
-  constructor(work: () => Promise<boolean>) {
+  constructor(work: () => Promise<boolean>, retryDelay = everySecond) {
     this.#work = work;
+    this.#retryDelay = retryDelay;
   }
 
   schedule(): void {
@@ -27,12 +38,27 @@ export class WorkLoop {
     this.#running = this.#running.then(() => this.#run());
   }
 
+  /** At the latest in so many milliseconds; Infinity asks for nothing. */
+  scheduleIn(delayMs: number): void {
+    const at = performance.now() + delayMs;
+    // What the resync catches needs no timer, and setTimeout takes no more than 24 days.
+    if (this.#isStopped || delayMs >= resyncIntervalMs || (this.#later && this.#later.at <= at)) {
+      return;
+    }
+    clearTimeout(this.#later?.timer);
+    const timer = setTimeout(() => {
+      this.#later = undefined;
+      this.schedule();
+    }, delayMs);
+    this.#later = { timer, at };
+  }
+
   async #run(): Promise<void> {
     this.#isAskedFor = false;
-    clearTimeout(this.#retry);
     const succeeded = await this.#work();
-    if (!succeeded && !this.#isStopped) {
-      this.#retry = setTimeout(() => this.schedule(), retryDelayMs);
+    this.#failures = succeeded ? 0 : this.#failures + 1;
+    if (!succeeded) {
+      this.scheduleIn(this.#retryDelay(this.#failures));
     }
   }
 
@@ -41,6 +67,6 @@ export class WorkLoop {
     this.#isStopped = true;
     clearInterval(this.#resync);
     await this.#running;
-    clearTimeout(this.#retry);
+    clearTimeout(this.#later?.timer);
   }
 }

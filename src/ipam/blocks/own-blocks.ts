@@ -1,7 +1,7 @@
 /** The blocks that the datastore says are this node's, and what they are good for. */
-import { containsRange } from "../../cidr.ts";
 import type { Block, Node, Pool, PoolUse } from "../../datastore/documents.ts";
 import { cidrOf } from "../../datastore/parsed.ts";
+import { fits } from "../../datastore/pool-ranges.ts";
 
 /** What is in force in the datastore. */
 export interface ClusterBlocks {
@@ -21,7 +21,7 @@ export function ownBlocks(nodeName: string, { pools, blocks }: ClusterBlocks): O
     .filter(({ node }) => node === nodeName)
     .sort(inClaimOrder)
     .flatMap((block) => {
-      const pool = poolOf(block, pools);
+      const pool = [...pools.values()].find((each) => fits(block, each));
       return pool ? [{ block, pool }] : [];
     });
 }
@@ -49,13 +49,4 @@ export function nextClaimOrder(blocks: readonly Block[]): number {
 function inClaimOrder(one: Block, other: Block): number {
   const byOrder = (one.claimOrder ?? 0) - (other.claimOrder ?? 0);
   return byOrder === 0 ? cidrOf(one).first - cidrOf(other).first : byOrder;
-}
-
-function poolOf(block: Block, pools: ReadonlyMap<string, Pool>): Pool | undefined {
-  for (const pool of pools.values()) {
-    if (containsRange(cidrOf(pool), cidrOf(block))) {
-      return pool;
-    }
-  }
-  return undefined;
 }
