@@ -5,17 +5,12 @@ import { setImmediate } from "node:timers/promises";
 import type { Condition, Document } from "./cluster.ts";
 import { type DocumentFile, readDocumentFile, signatureOf } from "./document-file.ts";
 import type { DocumentKinds } from "./documents.ts";
+import { isDoubtful } from "./doubt.ts";
 
 const ending = ".json";
 
 /** Files that are looked at in one turn of the event loop: about as many as fit into 5 ms. */
 const filesATurn = 500;
-
-/**
- * A listing that lacks this many documents, and this share of them, is not believed: an unmounted share or a restored
- * backup must not cut off a cluster.
- */
-const doubted = { count: 5, share: 0.2 };
 
 /**
  * Deletions that were seen as events are believed at once. What only a listing lacks stays: until it lacks it a second
@@ -113,7 +108,7 @@ export class DocumentDirectory<K extends "node" | "pool" | "block"> {
     const now = performance.now();
     const missing = [...this.#files.keys()].filter((name) => !present.has(name));
     this.#missing = new Map(missing.map((name) => [name, this.#missing.get(name) ?? now]));
-    this.#isDoubted = missing.length >= doubted.count && missing.length > doubted.share * this.#files.size;
+    this.#isDoubted = isDoubtful(missing.length, this.#files.size);
     if (this.#isDoubted) {
       return false;
     }

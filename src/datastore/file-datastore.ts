@@ -7,14 +7,13 @@
  */
 import { join, resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import { assess } from "./assess.ts";
-import { type Cluster, type Condition, type Document, diff, emptyCluster } from "./cluster.ts";
+import type { Condition, Document } from "./cluster.ts";
 import type { Datastore, DatastoreHandler } from "./datastore.ts";
+import { Delivery } from "./delivery.ts";
 import { DocumentDirectory } from "./document-directory.ts";
 import { readDocumentFile } from "./document-file.ts";
 import { type ClusterSettings, settingsName } from "./documents.ts";
 import { FileBlockClaims } from "./file-block-claims.ts";
-import { readLastCluster, writeLastCluster } from "./last-cluster.ts";
 import { Watch } from "./watch.ts";
 
 export interface FileDatastoreOptions {
@@ -27,16 +26,12 @@ export interface FileDatastoreOptions {
   readonly confirmationMs?: number;
 }
 
-/** Milliseconds in which changes are gathered before what is in force is written down. */
-const keepMs = 1000;
-
 /** Milliseconds in which events are gathered: one change often touches several files. */
 const gatherMs = 20;
 
 export class FileDatastore implements Datastore {
   readonly claims: FileBlockClaims;
   readonly #path: string;
-  readonly #lastClusterPath: string;
   readonly #marker: string;
   readonly #pollIntervalMs: number;
   readonly #confirmationMs: number;
@@ -45,11 +40,7 @@ export class FileDatastore implements Datastore {
   readonly #blocks: DocumentDirectory<"block">;
   readonly #watch: Watch;
 
-  #handler: DatastoreHandler | undefined;
-  #cluster: Cluster | undefined;
-  /** What was in force before this start. */
-  #lastCluster = emptyCluster;
-  #conditions: readonly Condition[] = [];
+  readonly #delivery: Delivery;
   /** The newest content of the marker; undefined while it is not there. */
   #settings: Document<ClusterSettings> | undefined;
 
@@ -60,13 +51,11 @@ export class FileDatastore implements Datastore {
   #gathering: NodeJS.Timeout | undefined;
   #confirming: NodeJS.Timeout | undefined;
   #polling: NodeJS.Timeout | undefined;
-  #keeping: NodeJS.Timeout | undefined;
-  #problemOfKeeping: string | undefined;
 
   constructor({ path, lastClusterPath, pollIntervalMs = 60_000, confirmationMs = 1000 }: FileDatastoreOptions) {
     this.#path = resolve(path);
     this.claims = new FileBlockClaims(this.#path);
-    this.#lastClusterPath = lastClusterPath;
+    this.#delivery = new Delivery(lastClusterPath);
     this.#marker = join(this.#path, "cluster.json");
     this.#pollIntervalMs = pollIntervalMs;
     this.#confirmationMs = confirmationMs;
@@ -78,24 +67,20 @@ export class FileDatastore implements Datastore {
   }
 
   async start(handler: DatastoreHandler): Promise<void> {
-    this.#handler = handler;
-    this.#lastCluster = await readLastCluster(this.#lastClusterPath);
+    await this.#delivery.open(handler);
     this.#polling = setInterval(() => this.#listSoon(), this.#pollIntervalMs).unref();
     this.#scans = this.#scan();
     await this.#scans;
   }
 
   async stop(): Promise<void> {
-    this.#handler = undefined;
+    this.#delivery.silence();
     await this.#scans;
     clearInterval(this.#polling);
     clearTimeout(this.#confirming);
     clearTimeout(this.#gathering);
     this.#watch.close();
-    if (this.#keeping) {
-      clearTimeout(this.#keeping);
-      await this.#keep();
-    }
+    await this.#delivery.close();
   }
 
   get #directories() {
@@ -125,7 +110,7 @@ export class FileDatastore implements Datastore {
   }
 
   async #scan(): Promise<void> {
-    if (!this.#handler) {
+    if (!this.#delivery.isOpen) {
       return;
     }
     const touched = this.#touched;
@@ -157,45 +142,9 @@ export class FileDatastore implements Datastore {
   }
 
   #deliver(isChanged: boolean): void {
-    const handler = this.#handler;
-    if (!handler) {
-      return;
-    }
-    const previous = this.#cluster;
-    if (this.#settings && (previous ? isChanged : this.#isComplete(this.#settings))) {
-      this.#cluster = assess(this.#documents(this.#settings), previous ?? this.#lastCluster);
-    }
-    const updates = this.#cluster && this.#cluster !== previous ? diff(previous, this.#cluster) : [];
-    if (updates.length > 0) {
-      this.#keeping ??= setTimeout(() => this.#keep(), keepMs);
-    }
-    const conditions = [...this.#ownConditions(), ...(this.#cluster?.conditions ?? [])];
-    const hasNewConditions = !isDeepStrictEqual(conditions, this.#conditions);
-    this.#conditions = conditions;
-    for (const update of updates) {
-      handler.onUpdate(update);
-    }
-    if (hasNewConditions) {
-      handler.onConditions(conditions);
-    }
-    if (!previous && this.#cluster) {
-      handler.onInSync();
-    }
-    if (updates.length > 0 || hasNewConditions) {
-      handler.onBatchEnd();
-    }
-  }
-
-  async #keep(): Promise<void> {
-    this.#keeping = undefined;
-    try {
-      await writeLastCluster(this.#lastClusterPath, this.#cluster ?? emptyCluster);
-      this.#problemOfKeeping = undefined;
-    } catch (error) {
-      const remedy = "after a restart a wrong document would have no last accepted version";
-      this.#problemOfKeeping = `Cannot write "${this.#lastClusterPath}": ${(error as Error).message}; ${remedy}`;
-    }
-    this.#deliver(false);
+    const settings = this.#settings;
+    const isNews = settings && (this.#delivery.isInSync ? isChanged : this.#isComplete(settings));
+    this.#delivery.deliver(isNews ? this.#documents(settings) : undefined, this.#conditions());
   }
 
   /** A first snapshot without a part of the cluster would remove what is right. */
@@ -212,10 +161,10 @@ export class FileDatastore implements Datastore {
     };
   }
 
-  #ownConditions(): Condition[] {
+  #conditions(): Condition[] {
     const seconds = this.#pollIntervalMs / 1000;
     const blind = this.#watch.problems.map((problem) => `${problem}; changes in it are seen every ${seconds} s only`);
-    const problems = [this.#problemOfMarker(), this.#problemOfKeeping, ...blind];
+    const problems = [this.#problemOfMarker(), ...blind];
     return [
       ...problems.flatMap((message) => (message === undefined ? [] : [{ object: "datastore", message }])),
       ...this.#directories.flatMap(({ condition }) => condition ?? []),
@@ -224,11 +173,11 @@ export class FileDatastore implements Datastore {
 
   #problemOfMarker(): string | undefined {
     if (!this.#settings) {
-      return this.#cluster
+      return this.#delivery.isInSync
         ? `Cannot find "${this.#marker}": the datastore is gone, what was read before stays in force until it is back`
         : `Cannot find "${this.#marker}": no datastore is there yet, make the file with the content {"kind": "ClusterSettings"}`;
     }
-    return this.#cluster || "value" in this.#settings
+    return this.#delivery.isInSync || "value" in this.#settings
       ? undefined
       : `Cannot use "${this.#marker}": ${this.#settings.problem}; nothing is read until it is repaired`;
   }
