@@ -150,10 +150,12 @@ export class Pool {
 
   async #exhausted(action: string, node: NodeAddresses): Promise<CniError> {
     const { usable, leased } = await this.#counts(node);
-    const where = node.blocks.length === 0 ? "the node has no block" : `in ${node.blocks.join(", ")}`;
+    const { blocks } = node;
+    const where =
+      blocks.length === 0 ? ", the node has no block" : ` in ${blocks.length} blocks (${blocks.join(", ")})`;
     return new CniError(
       CniCode.PoolExhausted,
-      `${action}: no address is free, ${leased} of ${usable} are leased in ${node.blocks.length} blocks (${where})`,
+      `${action}: no address is free, ${leased} of ${usable} are leased${where}`,
     );
   }
 
@@ -178,11 +180,8 @@ export class Pool {
 function blockToGiveFrom(action: string, node: NodeAddresses, owner: LeaseOwner, address: string): string {
   const number = parseAddress(address);
   const block = node.blocks.find((cidr) => containsAddress(parseCidr(cidr), number));
-  const refuse = (reason: string) =>
-    new CniError(
-      CniCode.InvalidConfiguration,
-      `${action}: ${reason}, allowed are the others in ${node.blocks.join(", ") || "no block: the node has none"}`,
-    );
+  const allowed = node.blocks.length === 0 ? "which has none" : `allowed are the others in ${node.blocks.join(", ")}`;
+  const refuse = (reason: string) => new CniError(CniCode.InvalidConfiguration, `${action}: ${reason}, ${allowed}`);
   if (block === undefined) {
     throw refuse("it is not in the blocks of this node");
   }

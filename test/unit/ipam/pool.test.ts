@@ -1,159 +1,188 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "@jest/globals";
-import { DiskLeases } from "../../../src/ipam/disk-leases.ts";
-import type { LeaseOwner } from "../../../src/ipam/lease-store.ts";
-import { Pool } from "../../../src/ipam/pool.ts";
+import { beforeEach, describe, expect, test } from "@jest/globals";
+import { tunnelOwner } from "../../../src/ipam/lease-store.ts";
+import { MemoryLeases } from "../../../src/ipam/memory-leases.ts";
+import { type NodeAddresses, Pool } from "../../../src/ipam/pool.ts";
+import { at, owner } from "../../lib/lease-store-contract.ts";
 
-const node = { blocks: ["10.100.15.128/26"], tunnelAddress: "10.100.15.128" };
-let directory: string;
+const node: NodeAddresses = { blocks: ["10.0.0.0/30"], tunnelAddress: "10.0.0.0" };
+const two: NodeAddresses = { blocks: ["10.0.9.0/31", "10.0.1.0/31"], tunnelAddress: "10.0.9.0" };
+
+let store: MemoryLeases;
 let pool: Pool;
+/** Seconds since the test's begin. */
+let now: number;
 
 beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), "leases-"));
-  pool = new Pool(new DiskLeases(directory));
+  store = new MemoryLeases();
+  for (const block of [...node.blocks, ...two.blocks]) {
+    await store.openBlock(block);
+  }
+  now = 0;
+  pool = new Pool(store, () => at(now));
 });
 
-afterEach(() => rm(directory, { recursive: true }));
-
-const owner = (containerId: string, interfaceName = "eth0", network = "pods"): LeaseOwner => ({
-  network,
-  containerId,
-  interfaceName,
-});
-
-async function reserve(containerId: string, addresses = node): Promise<string> {
-  return (await pool.reserve(owner(containerId), addresses)).address;
+async function reserve(containerId: string, addresses = node, wanted?: string): Promise<string> {
+  return (await pool.reserve(owner(containerId), addresses, wanted)).address;
 }
 
 test("reserve() gives every address of a block but the tunnel's, each once", async () => {
-  const given: string[] = [];
-  for (let container = 0; container < 63; container++) {
-    given.push(await reserve(`container-${container}`));
-  }
-  expect(given).toEqual(Array.from({ length: 63 }, (_, index) => `10.100.15.${129 + index}`));
-});
-
-test("reserve() names the counts when every address is leased", async () => {
-  const addresses = { blocks: ["10.0.0.0/30", "10.0.1.0/31"], tunnelAddress: "10.0.0.0" };
-  for (let container = 0; container < 5; container++) {
-    await reserve(`container-${container}`, addresses);
-  }
-  await expect(reserve("late", addresses)).rejects.toMatchObject({
-    code: 100,
-    message: `Cannot reserve an address for "late": none of 5 in the node's blocks (10.0.0.0/30, 10.0.1.0/31) is free`,
-  });
-});
-
-test("reserve() refuses on a node without blocks", async () => {
-  await expect(reserve("early", { blocks: [], tunnelAddress: "10.0.0.0" })).rejects.toMatchObject({
-    code: 100,
-    message: `Cannot reserve an address for "early": none of 0 in the node's blocks (it has none) is free`,
-  });
+  expect([await reserve("a"), await reserve("b"), await reserve("c")]).toEqual(["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
 });
 
 test("reserve() goes on in the second block when the first is full", async () => {
-  const addresses = { blocks: ["10.0.9.0/31", "10.0.1.0/31"], tunnelAddress: "10.0.9.0" };
-  expect([await reserve("a", addresses), await reserve("b", addresses), await reserve("c", addresses)]).toEqual([
+  expect([await reserve("a", two), await reserve("b", two), await reserve("c", two)]).toEqual([
     "10.0.9.1",
     "10.0.1.0",
     "10.0.1.1",
   ]);
 });
 
-test("reserve() gives the same container and interface the lease it has", async () => {
+test("reserve() gives the same owner the lease it has, also from a block that gives nothing new", async () => {
   const first = await pool.reserve(owner("a"), node);
   expect(await pool.reserve(owner("a"), node)).toEqual(first);
+  expect(await pool.reserve(owner("a"), two)).toEqual(first);
 });
 
-test("reserve() gives another interface or network of the same container another address", async () => {
-  const leases = [
-    await pool.reserve(owner("a", "eth0", "pods"), node),
-    await pool.reserve(owner("a", "net1", "pods"), node),
-    await pool.reserve(owner("a", "eth0", "storage"), node),
-  ];
-  expect(new Set(leases.map(({ address }) => address)).size).toBe(3);
+describe("an address that was released less than a minute ago", () => {
+  beforeEach(async () => {
+    await reserve("a", two);
+    await pool.release(owner("a"));
+  });
+
+  test("is not given while another block has one at rest", async () => {
+    now = 59;
+    expect([await reserve("b", two), await reserve("c", two)]).toEqual(["10.0.1.0", "10.0.1.1"]);
+  });
+
+  test("is given after that minute", async () => {
+    now = 60;
+    expect(await reserve("b", two)).toBe("10.0.9.1");
+  });
+
+  test("is given where nothing else is free, the one that rests longest first, of whatever block", async () => {
+    now = 1;
+    const [b, c] = [await reserve("b", two), await reserve("c", two)];
+    now = 2;
+    await pool.release(owner("c"));
+    now = 3;
+    await pool.release(owner("b"));
+    expect([await reserve("d", two), await reserve("e", two), await reserve("f", two)]).toEqual(["10.0.9.1", c, b]);
+  });
+
+  test.each([
+    ["is at rest as before when the clock was set back a little", -30, "10.0.1.0"],
+    ["does not rest for long when the clock was set back by a year", -31_536_000, "10.0.9.1"],
+    ["does not rest when the clock was set forward by a year", 31_536_000, "10.0.9.1"],
+  ])("%s", async (_, step, address) => {
+    now = step;
+    expect(await reserve("b", two)).toBe(address);
+  });
 });
 
-test("reserve() does not give the address that was released last", async () => {
-  const first = await reserve("a");
-  await pool.release(owner("a"));
-  expect(await reserve("b")).not.toBe(first);
-});
-
-test("reserve() comes back to released addresses when the others are leased", async () => {
-  const addresses = { blocks: ["10.0.0.0/30"], tunnelAddress: "10.0.0.0" };
-  for (const container of ["a", "b", "c"]) {
-    await reserve(container, addresses);
+test("reserve() says how many leases and blocks there are when no address is free", async () => {
+  for (const containerId of ["a", "b", "c"]) {
+    await reserve(containerId, two);
   }
-  await pool.release(owner("b"));
-  expect(await reserve("d", addresses)).toBe("10.0.0.2");
-});
-
-test("two stores on one directory that reserve at once never give one address twice", async () => {
-  const other = new Pool(new DiskLeases(directory));
-  const leases = await Promise.all(
-    Array.from({ length: 60 }, (_, index) => (index % 2 ? pool : other).reserve(owner(`container-${index}`), node)),
-  );
-  expect(new Set(leases.map(({ address }) => address)).size).toBe(60);
-});
-
-test("release() is content when there is no lease", async () => {
-  await expect(pool.release(owner("nobody"))).resolves.toBeUndefined();
-});
-
-test("release() gives back nothing of another owner", async () => {
-  const kept = await pool.reserve(owner("a", "net1"), node);
-  await pool.reserve(owner("a"), node);
-  await pool.release(owner("a"));
-  expect(await pool.leasesOf(owner("a"))).toEqual([]);
-  expect(await pool.leasesOf(owner("a", "net1"))).toEqual([kept]);
-});
-
-test("release() finds a lease in a block that the node no longer has", async () => {
-  await reserve("a", { blocks: ["10.0.0.0/30"], tunnelAddress: "10.0.0.0" });
-  await pool.release(owner("a"));
-  expect(await readdir(join(directory, "10-0-0-0-30"))).not.toContain("10.0.0.1");
-});
-
-test("a lease file tells who has the address, and nothing else is left beside it", async () => {
-  await pool.reserve({ ...owner("a"), pod: "web", namespace: "shop" }, node);
-  const block = join(directory, "10-100-15-128-26");
-  expect((await readdir(block)).sort()).toEqual([".last-given", "10.100.15.129"]);
-  expect(JSON.parse(await readFile(join(block, "10.100.15.129"), "utf8"))).toEqual({
-    address: "10.100.15.129",
-    block: "10.100.15.128/26",
-    owner: { network: "pods", containerId: "a", interfaceName: "eth0", pod: "web", namespace: "shop" },
-    time: expect.stringMatching(/^20\d\d-.*Z$/),
+  await expect(reserve("late", two)).rejects.toMatchObject({
+    code: 100,
+    message:
+      'Cannot reserve an address for "late": no address is free, 3 of 3 are leased in 2 blocks (10.0.9.0/31, 10.0.1.0/31)',
   });
 });
 
-test("garbage among the leases breaks no reserve(), and an address with an unreadable lease is not given", async () => {
-  const block = join(directory, "10-100-15-128-26");
-  await mkdir(block);
-  await writeFile(join(directory, "a-file-among-the-blocks"), "");
-  await writeFile(join(block, ".last-given"), "not an address");
-  await writeFile(join(block, ".5b7c"), '{"half":');
-  await writeFile(join(block, "README"), "not a lease");
-  await writeFile(join(block, "10.100.15.129"), "");
-  await writeFile(join(block, "10.100.15.130"), '{"address":"10.100.15.130"}');
-  await mkdir(join(block, "10.100.15.131"));
-  expect(await reserve("a")).toBe("10.100.15.132");
-  await pool.release(owner("a"));
-});
-
-test("a lease file copied under another address is nobody's lease", async () => {
-  const { address } = await pool.reserve(owner("a"), node);
-  const block = join(directory, "10-100-15-128-26");
-  await writeFile(join(block, "10.100.15.150"), await readFile(join(block, address), "utf8"));
-  expect(await pool.leasesOf(owner("a"))).toHaveLength(1);
-});
-
-test("reserve() says which directory it cannot write in", async () => {
-  await writeFile(join(directory, "10-100-15-128-26"), "a file where the block's directory belongs");
-  await expect(reserve("a")).rejects.toMatchObject({
-    code: 5,
-    message: expect.stringContaining(`Cannot write a lease in "${directory}/10-100-15-128-26": EEXIST`),
+test("reserve() refuses on a node without blocks", async () => {
+  await expect(reserve("early", { blocks: [] })).rejects.toMatchObject({
+    code: 100,
+    message: 'Cannot reserve an address for "early": no address is free, 0 of 0 are leased, the node has no block',
   });
+});
+
+test("reserve() passes over a block that sync has not opened", async () => {
+  expect(await reserve("a", { blocks: ["10.7.0.0/26", ...node.blocks] })).toBe("10.0.0.0");
+});
+
+test("reserve() names the place when sync has opened none of the blocks", async () => {
+  await expect(reserve("a", { blocks: ["10.7.0.0/26", "10.8.0.0/26"] })).rejects.toMatchObject({
+    code: 11,
+    message:
+      'Cannot reserve an address for "a": 10.7.0.0/26, 10.8.0.0/26 cannot be leased from in "memory", sync has not opened it yet or uses another stateDir',
+  });
+});
+
+test("reserve() gives nothing of a reserved CIDR, and what is left of a block that it cuts", async () => {
+  const reserved = ["10.0.0.2/31", "10.0.5.0/24"];
+  expect(await reserve("a", { blocks: node.blocks, reserved })).toBe("10.0.0.0");
+  expect(await reserve("b", { blocks: node.blocks, reserved })).toBe("10.0.0.1");
+  await expect(reserve("c", { blocks: node.blocks, reserved })).rejects.toMatchObject({ code: 100 });
+  expect(await reserve("d")).toBe("10.0.0.2");
+});
+
+describe("a wanted address", () => {
+  test("is given, and given again", async () => {
+    expect(await reserve("a", node, "10.0.0.3")).toBe("10.0.0.3");
+    expect(await reserve("a", node, "10.0.0.3")).toBe("10.0.0.3");
+  });
+
+  test("is given though it was released just now", async () => {
+    await reserve("a", node, "10.0.0.3");
+    await pool.release(owner("a"));
+    expect(await reserve("b", node, "10.0.0.3")).toBe("10.0.0.3");
+  });
+
+  test.each<[string, string, NodeAddresses, number, string]>([
+    ["in no block", "10.0.1.1", node, 7, "it is not in the blocks of this node, allowed are the others in 10.0.0.0/30"],
+    ["on a node without block", "10.0.1.1", { blocks: [] }, 7, "it is not in the blocks of this node, which has none"],
+    ["that is the tunnel's", "10.0.0.0", node, 7, "it is the address of the tunnel"],
+    ["that is reserved", "10.0.0.3", { ...node, reserved: ["10.0.0.2/31"] }, 7, "it is reserved by 10.0.0.2/31"],
+    [
+      "that another has",
+      "10.0.0.1",
+      node,
+      101,
+      '"eth0" of the container "other" has it, allowed is an address that is',
+    ],
+    ["of a closed block", "10.7.0.1", { blocks: ["10.7.0.0/26"] }, 11, '10.7.0.0/26 cannot be leased from in "memory"'],
+  ])("%s is refused", async (_, address, addresses, code, problem) => {
+    await reserve("other");
+    await expect(reserve("a", addresses, address)).rejects.toMatchObject({
+      code,
+      message: expect.stringContaining(`Cannot reserve ${address} for "a": ${problem}`),
+    });
+    expect(await pool.leaseOf(owner("a"))).toBeUndefined();
+  });
+
+  test("that is not the one that the owner has is refused", async () => {
+    await reserve("a");
+    await expect(reserve("a", node, "10.0.0.2")).rejects.toMatchObject({
+      code: 101,
+      message: 'Cannot reserve 10.0.0.2 for "a": it has 10.0.0.1 already, allowed is one address an interface',
+    });
+  });
+});
+
+test("the tunnel gets its address, and no network owns it, whatever its name", async () => {
+  expect(await pool.reserve(tunnelOwner, node, "10.0.0.0")).toMatchObject({ address: "10.0.0.0" });
+  await pool.reserve(owner("a", { network: tunnelOwner.network }), node);
+  expect(await pool.ownersIn(tunnelOwner.network)).toEqual([owner("a", { network: tunnelOwner.network })]);
+});
+
+test("ownersIn() lists the owners of one network", async () => {
+  await reserve("a");
+  await pool.reserve(owner("b", { network: "storage" }), node);
+  expect(await pool.ownersIn("pods")).toEqual([owner("a")]);
+});
+
+test("ownerOf() tells who has an address", async () => {
+  await reserve("a");
+  expect(await pool.ownerOf("10.0.0.1")).toEqual(owner("a"));
+  expect(await pool.ownerOf("10.0.0.2")).toBeUndefined();
+  expect(await pool.ownerOf("192.0.2.1")).toBeUndefined();
+});
+
+test("countFree() counts what pods can get, of the blocks that are open", async () => {
+  const all = { ...node, blocks: [...node.blocks, ...two.blocks, "10.7.0.0/26"], reserved: ["10.0.1.0/32"] };
+  expect(await pool.countFree(all)).toBe(6);
+  await reserve("a", all);
+  await pool.reserve(tunnelOwner, node, "10.0.0.0");
+  expect(await pool.countFree(all)).toBe(5);
 });
