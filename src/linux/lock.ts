@@ -5,6 +5,8 @@ import { setTimeout } from "node:timers/promises";
 import { addon, systemError } from "./addon.ts";
 
 export interface Lock {
+  /** A program that inherits it holds the lock too: it is free when the last of them has ended. */
+  readonly fd: number;
   release(): Promise<void>;
 }
 
@@ -48,7 +50,7 @@ async function lockOpened(path: string, lock: (fd: number) => number): Promise<L
   const handle = await open(path, "a", 0o600);
   const errno = lock(handle.fd);
   if (errno === 0) {
-    return { release: () => handle.close() };
+    return { fd: handle.fd, release: () => handle.close() };
   }
   await handle.close();
   const error = systemError(`lock "${path}"`, errno);
