@@ -29,14 +29,21 @@ export interface AddRequest {
   readonly signal: AbortSignal;
 }
 
+export interface Added {
+  /** JSON. */
+  readonly answer: string;
+  /** Whether this call made what it tells of: an earlier one did otherwise. */
+  readonly isNew: boolean;
+}
+
 /**
  * A repeated ADD changes nothing where all is as the first one made it, and makes it anew, with the same addresses, where
  * it is not.
  *
  * @returns what the runtime is told, with what the plugins before said in front, as JSON: where that cannot be written
- *   either, what was made is taken back
+ *   either, what was made is taken back; and whether anything was made
  */
-export async function add(request: AddRequest, host: Host): Promise<string> {
+export async function add(request: AddRequest, host: Host): Promise<Added> {
   const { attachment, networkNamespace, config } = request;
   const previous = config.prevResult && parseResult(config.prevResult, config.cniVersion);
   const answer = (attached: Attached) =>
@@ -52,10 +59,10 @@ export async function add(request: AddRequest, host: Host): Promise<string> {
     const earlier = await host.endpoints.read(attachment);
     const same = await unchanged(request, mtu, host, pod, earlier);
     if (same) {
-      return answer(same);
+      return { answer: answer(same), isNew: false };
     }
     try {
-      return answer(await attach(request, { node, guard, mtu, earlier }, making, pod));
+      return { answer: answer(await attach(request, { node, guard, mtu, earlier }, making, pod)), isNew: true };
     } catch (error) {
       await takeBack(request, host);
       throw error;

@@ -31,6 +31,8 @@ export interface CniResponse {
   readonly exitCode: 0 | 1;
   /** For standard output: one JSON object, or nothing. */
   readonly output: string;
+  /** Whether the call was an ADD that made something: nobody would remove it if nobody hears of it. */
+  readonly isNew: boolean;
 }
 
 /** Changes the node that the verbs act on: tests end the process between its steps. */
@@ -39,16 +41,20 @@ export type WrapHost = (host: Host) => Host;
 /** Never throws: a failure is an answer too. */
 export async function dispatch(request: CniRequest, wrapHost: WrapHost = (host) => host): Promise<CniResponse> {
   try {
-    return { exitCode: 0, output: await run(parseEnvironment(request.environment), request, wrapHost) };
+    return { exitCode: 0, ...(await run(parseEnvironment(request.environment), request, wrapHost)) };
   } catch (error) {
     const result = CniError.from(error).toResult(callerVersion(request.configuration));
-    return { exitCode: 1, output: JSON.stringify(result) };
+    return { exitCode: 1, output: JSON.stringify(result), isNew: false };
   }
 }
 
-async function run(call: CniCall, request: CniRequest, wrapHost: WrapHost): Promise<string> {
+type Done = Omit<CniResponse, "exitCode">;
+
+const nothingToSay: Done = { output: "", isNew: false };
+
+async function run(call: CniCall, request: CniRequest, wrapHost: WrapHost): Promise<Done> {
   if (call.command === "VERSION") {
-    return JSON.stringify(version(callerVersion(request.configuration)));
+    return { output: JSON.stringify(version(callerVersion(request.configuration))), isNew: false };
   }
   const parse = call.command === "DEL" ? parseRemovalConfiguration : parseConfiguration;
   const config = parse(request.configuration);
@@ -56,9 +62,9 @@ async function run(call: CniCall, request: CniRequest, wrapHost: WrapHost): Prom
   const log = openLog(config.log);
   const began = performance.now();
   try {
-    const answer = await runOnHost(call, config, { ...request, log, wrapHost });
+    const done = await runOnHost(call, config, { ...request, log, wrapHost });
     log.info({ ...subject(call, config), ms: Math.round(performance.now() - began) }, `${call.command} done`);
-    return answer;
+    return done;
   } catch (error) {
     const { code, message, details } = CniError.from(error);
     log.error({ ...subject(call, config), code, details }, message);
@@ -72,7 +78,7 @@ async function runOnHost(
   call: AttachmentCall | NetworkCall,
   config: PluginConfiguration,
   { log, wrapHost, ...request }: CniRequest & { readonly log: Log; readonly wrapHost: WrapHost },
-): Promise<string> {
+): Promise<Done> {
   // Loaded only now: reading netlink's tables takes as long as the rest of a start, and VERSION does not need them.
   const [{ openHost, closeHost }, { ipamOf }] = await Promise.all([import("./host.ts"), import("./ipam.ts")]);
   const host = wrapHost(openHost(config, log));
@@ -91,7 +97,7 @@ interface Verb<Call extends CniCall> {
   readonly signal: AbortSignal;
 }
 
-async function runVerb({ call, ...verb }: Verb<AttachmentCall | NetworkCall>, host: Host): Promise<string> {
+async function runVerb({ call, ...verb }: Verb<AttachmentCall | NetworkCall>, host: Host): Promise<Done> {
   switch (call.command) {
     case "ADD":
     case "CHECK":
@@ -101,17 +107,17 @@ async function runVerb({ call, ...verb }: Verb<AttachmentCall | NetworkCall>, ho
       const { config, ipam, signal } = verb;
       const { gc } = await import("./gc.ts");
       await gc({ network: config.name, valid: validAttachments(config), ipam, signal }, host);
-      return "";
+      return nothingToSay;
     }
     case "STATUS": {
       const { status } = await import("./status.ts");
       await status(verb.ipam, host);
-      return "";
+      return nothingToSay;
     }
   }
 }
 
-async function runLocked({ call, config, ipam, signal }: Verb<AttachmentCall>, host: Host): Promise<string> {
+async function runLocked({ call, config, ipam, signal }: Verb<AttachmentCall>, host: Host): Promise<Done> {
   const { lockContainer } = await import("./container-lock.ts");
   const lock = await lockContainer(config.runDir, call.containerId, signal);
   try {
@@ -121,7 +127,7 @@ async function runLocked({ call, config, ipam, signal }: Verb<AttachmentCall>, h
   }
 }
 
-async function runAttachmentVerb({ call, config, ipam, signal }: Verb<AttachmentCall>, host: Host): Promise<string> {
+async function runAttachmentVerb({ call, config, ipam, signal }: Verb<AttachmentCall>, host: Host): Promise<Done> {
   const { networkNamespace } = call;
   switch (call.command) {
     case "ADD": {
@@ -129,19 +135,20 @@ async function runAttachmentVerb({ call, config, ipam, signal }: Verb<Attachment
       const wishes = wishesOf(config, parseArguments(call.arguments, knownArguments));
       const { add } = await import("./add.ts");
       const request = { attachment, networkNamespace, config, ipam, wishes, signal };
-      return add(request, host);
+      const { answer: output, isNew } = await add(request, host);
+      return { output, isNew };
     }
     case "CHECK": {
       const attachment = namedAttachment(call, config.name);
       const { check } = await import("./check.ts");
       await check({ attachment, networkNamespace, config, ipam }, host);
-      return "";
+      return nothingToSay;
     }
     case "DEL": {
       const attachment = plainAttachment(call, config.name);
       const { del } = await import("./del.ts");
       await del(attachment, ipam, host);
-      return "";
+      return nothingToSay;
     }
   }
 }

@@ -14,9 +14,9 @@ for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
 }
 
 const request: CniRequest = { environment: process.env, configuration, signal: ending.signal };
-const { exitCode, output } = await dispatch(request);
+const { exitCode, output, isNew } = await dispatch(request);
 const isHeard = await print(output);
-if (!isHeard && command === "ADD" && exitCode === 0) {
+if (!isHeard && isNew) {
   // Nobody knows of the interface, so nobody would ever remove it.
   const { signal } = new AbortController(); // also where the runtime has told us to stop
   await dispatch({ ...request, environment: { ...process.env, CNI_COMMAND: "DEL" }, signal });
