@@ -149,7 +149,7 @@ function given(type: string, result: ReturnType<typeof parseResult>, { tunnelAdd
   if (addresses.length === 0) {
     throw refuse("no address, needed is at least one of IPv4");
   }
-  if (addresses.includes(tunnelAddress)) {
+  if (tunnelAddress !== undefined && addresses.includes(tunnelAddress)) {
     throw refuse(`${tunnelAddress}, which is the tunnel's on this node, allowed is any other address`);
   }
   return { addresses, routes: routes.length === 0 ? [defaultRoute] : routes, ...(result.dns && { dns: result.dns }) };

@@ -20,6 +20,9 @@ export async function status(ipam: Ipam, host: Host): Promise<void> {
   if (shortage !== undefined) {
     throw notAvailable(shortage);
   }
+  if (node.tunnelAddress === undefined) {
+    return; // no pool is reached by the tunnel
+  }
   const tunnel = findTunnelDevice(await host.netlink.links());
   const addresses = await host.netlink.addresses();
   const hasAddress = addresses.some(

@@ -10,10 +10,12 @@ const nodeState = z.object({
   nodeName: z.string().min(1),
   /** MTU of tunl0 in bytes: the most that a pod may send in one packet. */
   mtu: z.int().min(68).max(65535),
-  /** The node's own address in the pod network, on tunl0: never a pod's. */
-  tunnelAddress: z.ipv4(),
-  /** CIDRs of the blocks that this node holds, in the order it claimed them. */
+  /** The node's own address in the pod network, on tunl0: never a pod's. None where no pool is reached by the tunnel. */
+  tunnelAddress: z.ipv4().exactOptional(),
+  /** CIDRs of the blocks that pods get addresses from, in the order the node claimed them. */
   blocks: z.array(z.cidrv4()),
+  /** CIDRs of addresses that are never given. */
+  reserved: z.array(z.cidrv4()).exactOptional(),
 });
 
 export type NodeState = z.infer<typeof nodeState>;

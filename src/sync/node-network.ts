@@ -3,7 +3,9 @@ import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "pino";
+import type { Node } from "../datastore/documents.ts";
 import { isPodLink } from "../guard/links.ts";
+import type { HeldBlocks, Holdings } from "../ipam/blocks/held-blocks.ts";
 import { ensureSysctl } from "../linux/sysctl.ts";
 import type { Address } from "../netlink/address.ts";
 import type { Link } from "../netlink/link.ts";
@@ -13,7 +15,7 @@ import { describeRoute, type Route } from "../netlink/route.ts";
 import { type NodeState, nodeStatePath, readNodeState, writeNodeState } from "../node-state.ts";
 import { findTunnelDevice, keepIpipDeviceInSync } from "../tunnel/device.ts";
 import { syncRoutes } from "../tunnel/route-table.ts";
-import { isBlockRoute, needsUplink, wantedRoutes } from "../tunnel/routes.ts";
+import { isBlockRoute, needsTunnel, needsUplink, wantedRoutes } from "../tunnel/routes.ts";
 import { allowAsymmetricPaths } from "../tunnel/uplink.ts";
 import type { ClusterView } from "./cluster-view.ts";
 import type { Conditions } from "./conditions.ts";
@@ -27,10 +29,12 @@ export class NodeNetwork {
   readonly #netlink: Netlink;
   readonly #guard: GuardKeeper;
   readonly #workloads: Workloads;
+  readonly #held: HeldBlocks;
   readonly #conditions: Conditions;
   readonly #log: Logger;
   /** Kept when the datastore forgets this node: its pods still run. */
   #own: OwnNode | undefined;
+  #holdings: Holdings | undefined;
   #tunnelIndex = 0;
   #wantedRoutes: ReadonlyMap<string, Route> = new Map();
 
@@ -39,6 +43,7 @@ export class NodeNetwork {
     readonly netlink: Netlink;
     readonly guard: GuardKeeper;
     readonly workloads: Workloads;
+    readonly held: HeldBlocks;
     readonly conditions: Conditions;
     readonly log: Logger;
   }) {
@@ -46,6 +51,7 @@ export class NodeNetwork {
     this.#netlink = options.netlink;
     this.#guard = options.guard;
     this.#workloads = options.workloads;
+    this.#held = options.held;
     this.#conditions = options.conditions;
     this.#log = options.log;
   }
@@ -72,6 +78,11 @@ export class NodeNetwork {
     }
   }
 
+  /** Whether the last work was done with exactly this held. */
+  isBasedOn(holdings: Holdings): boolean {
+    return isDeepStrictEqual(holdings, this.#holdings);
+  }
+
   /**
    * The order is the gate: members and guard are in force before tunl0 comes up and decapsulates, routes follow it, and
    * the plugin hears last.
@@ -85,6 +96,9 @@ export class NodeNetwork {
     if (!this.#own) {
       return;
     }
+    if (isKnown) {
+      await this.#conditions.attempt("blocks/held", () => this.#holdBlocks(cluster));
+    }
     if (!isGuarded && findTunnelDevice(links)?.up !== true) {
       throw new Error("Cannot bring the tunnel up: the guard in front of it is not in place");
     }
@@ -93,9 +107,9 @@ export class NodeNetwork {
     }
     const uplink = uplinkOf(this.#own, links, addresses);
     const mtu = tunnelMtu(uplink);
-    await this.#keepTunnel(this.#own, mtu, { links, addresses });
+    await this.#keepTunnel(cluster, mtu, { links, addresses });
     await this.#keepRoutes(this.#own, cluster, { mtu, uplink });
-    await this.#publish(isKnown ? nodeStateOf(this.#own, mtu) : undefined);
+    await this.#publish(isKnown, this.#own, cluster, mtu);
     if (!isGuarded) {
       throw new Error("Cannot finish: the guard is not in place");
     }
@@ -110,29 +124,39 @@ export class NodeNetwork {
 
   #refreshOwnNode(cluster: ClusterView): boolean {
     const { nodeName } = this.#config;
-    const known = ownNode(nodeName, cluster.nodes, cluster.blocks.values());
+    const known = ownNode(nodeName, cluster);
     this.#own = known ?? this.#own;
-    const object = `node/${nodeName}`;
-    if (!known) {
-      this.#conditions.set(
-        object,
-        `Cannot serve this node: the datastore has no document of node "${nodeName}", add it`,
-      );
-    } else if (known.tunnelAddress === undefined) {
-      this.#conditions.set(object, `Cannot give addresses to pods: node "${nodeName}" has no block, add one`);
-    } else {
-      this.#conditions.set(object, undefined);
-    }
+    const problem = `Cannot serve this node: the datastore has no document of node "${nodeName}", add it`;
+    this.#conditions.set(`node/${nodeName}`, known ? undefined : problem);
     return known !== undefined;
   }
 
-  async #keepTunnel(own: OwnNode, mtu: number, actual: Parameters<typeof keepIpipDeviceInSync>[2]): Promise<void> {
-    const wanted = { mtu, address: own.tunnelAddress };
+  async #holdBlocks(cluster: ClusterView): Promise<void> {
+    this.#holdings = (await this.#held.hold(cluster)) ?? this.#holdings;
+  }
+
+  async #keepTunnel(
+    cluster: ClusterView,
+    mtu: number,
+    actual: Parameters<typeof keepIpipDeviceInSync>[2],
+  ): Promise<void> {
+    if (!needsTunnel(cluster.pools.values()) && !findTunnelDevice(actual.links)) {
+      return;
+    }
+    const wanted = { mtu, address: await this.#tunnelAddress(cluster) };
     const { index, changes } = await keepIpipDeviceInSync(this.#netlink, wanted, actual);
     this.#tunnelIndex = index;
     if (changes.length > 0) {
       this.#log.info({ changes }, "tunl0 changed");
     }
+  }
+
+  /** As long as it is not known what is held, the tunnel keeps the address that it had under the sync before this one. */
+  async #tunnelAddress(cluster: ClusterView): Promise<string | undefined> {
+    if (!needsTunnel(cluster.pools.values())) {
+      return undefined;
+    }
+    return this.#holdings ? this.#holdings.tunnelLease?.address : (await this.#published())?.tunnelAddress;
   }
 
   async #keepRoutes(
@@ -158,24 +182,41 @@ export class NodeNetwork {
     }
   }
 
-  /** @param state undefined while no pod may be added */
-  async #publish(state: NodeState | undefined): Promise<void> {
+  /** What was published stays as long as it is not known what is held. */
+  async #publish(isKnown: boolean, { node }: OwnNode, cluster: ClusterView, mtu: number): Promise<void> {
     const { runDir } = this.#config;
     const path = nodeStatePath(runDir);
-    const published = await readNodeState(runDir).catch(() => undefined); // damaged: as good as missing
-    if (state && !isDeepStrictEqual(state, published)) {
-      await writeNodeState(runDir, state);
-      this.#log.info(state, "ready for pods");
+    const isReady = isKnown && this.#holdings?.blocks.length !== 0;
+    if (isReady && this.#holdings) {
+      const state = nodeStateOf(node, this.#holdings, { mtu, tunnelAddress: await this.#tunnelAddress(cluster) });
+      if (!isDeepStrictEqual(state, await this.#published())) {
+        await writeNodeState(runDir, state);
+        this.#log.info(state, "ready for pods");
+      }
     }
-    if (!state && existsSync(path)) {
+    if (!isReady && existsSync(path)) {
       await rm(path);
       this.#log.info("not ready for pods");
     }
   }
+
+  /** @returns undefined also when it is damaged */
+  #published(): Promise<NodeState | undefined> {
+    return readNodeState(this.#config.runDir).catch(() => undefined);
+  }
 }
 
-function nodeStateOf({ node, blocks, tunnelAddress }: OwnNode, mtu: number): NodeState | undefined {
-  return tunnelAddress === undefined
-    ? undefined
-    : { version: 1, nodeName: node.name, mtu, tunnelAddress, blocks: blocks.map(({ cidr }) => cidr) };
+function nodeStateOf(
+  { name }: Node,
+  { blocks, forPods }: Holdings,
+  { mtu, tunnelAddress }: { readonly mtu: number; readonly tunnelAddress: string | undefined },
+): NodeState {
+  return {
+    version: 1,
+    nodeName: name,
+    mtu,
+    ...(tunnelAddress === undefined ? {} : { tunnelAddress }),
+    blocks: [...forPods],
+    reserved: [...new Set(blocks.flatMap(({ pool }) => pool.reservedCidrs))],
+  };
 }

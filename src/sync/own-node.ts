@@ -1,6 +1,6 @@
 /** This node as the datastore and its own links describe it. */
-import { parseCidr } from "../cidr.ts";
 import type { Block, Node } from "../datastore/documents.ts";
+import { type ClusterBlocks, ownBlocks } from "../ipam/blocks/own-blocks.ts";
 import type { Address } from "../netlink/address.ts";
 import type { Link } from "../netlink/link.ts";
 import { outerHeaderLength } from "../tunnel/device.ts";
@@ -9,18 +9,12 @@ export interface OwnNode {
   readonly node: Node;
   /** In the order they were claimed. */
   readonly blocks: readonly Block[];
-  /** The first address of the first block: never a pod's. */
-  readonly tunnelAddress: string | undefined;
 }
 
 /** @returns undefined when the datastore does not know the node */
-export function ownNode(name: string, nodes: ReadonlyMap<string, Node>, blocks: Iterable<Block>): OwnNode | undefined {
-  const node = nodes.get(name);
-  if (!node) {
-    return undefined;
-  }
-  const own = [...blocks].filter((block) => block.node === name).sort(inClaimOrder);
-  return { node, blocks: own, tunnelAddress: own[0]?.cidr.split("/")[0] };
+export function ownNode(name: string, cluster: ClusterBlocks): OwnNode | undefined {
+  const node = cluster.nodes.get(name);
+  return node && { node, blocks: ownBlocks(name, cluster).map(({ block }) => block) };
 }
 
 /**
@@ -28,7 +22,7 @@ export function ownNode(name: string, nodes: ReadonlyMap<string, Node>, blocks: 
  *
  * @throws an error that names the address when no link carries it
  */
-export function uplinkOf({ node }: OwnNode, links: readonly Link[], addresses: readonly Address[]): Link {
+export function uplinkOf({ node }: Pick<OwnNode, "node">, links: readonly Link[], addresses: readonly Address[]): Link {
   const [nodeAddress] = node.address.split("/");
   const linkIndex = addresses.find(({ address }) => address === nodeAddress)?.linkIndex;
   const uplink = links.find(({ index }) => index === linkIndex);
@@ -58,9 +52,4 @@ export function tunnelMtu(uplink: Link): number {
     );
   }
   return Math.min(mtu, tunnelMtuLimits.most);
-}
-
-function inClaimOrder(one: Block, other: Block): number {
-  const byOrder = (one.claimOrder ?? 0) - (other.claimOrder ?? 0);
-  return byOrder === 0 ? parseCidr(one.cidr).first - parseCidr(other.cidr).first : byOrder;
 }

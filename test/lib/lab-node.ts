@@ -56,6 +56,7 @@ export class LabNode {
       nodeName: node.name,
       datastore: { kind: "file", path: options.datastore.path },
       runDir: node.runDir,
+      stateDir: node.stateDir,
       guard: { attach: options.attach },
     };
     await writeFile(node.configFile, `${JSON.stringify(config, undefined, 2)}\n`);

@@ -61,6 +61,7 @@ export class TestNode {
   readonly namespace: string;
   readonly runDir: string;
   readonly stateDir: string;
+  readonly datastore: LabDatastore;
   readonly #directory: string;
   #pods = 0;
   readonly #namespaces = new Set<string>();
@@ -79,6 +80,7 @@ export class TestNode {
     this.namespace = basename(directory);
     this.runDir = join(directory, "run");
     this.stateDir = join(directory, "state");
+    this.datastore = new LabDatastore(join(directory, "cluster"));
   }
 
   async remove(): Promise<void> {
@@ -187,13 +189,17 @@ export class TestNode {
     };
   }
 
-  /** The node agent, of a cluster that has no document of this node. */
-  async startSync(): Promise<{ log: () => string; stop: () => Promise<void> }> {
-    const datastore = new LabDatastore(join(this.#directory, "cluster"));
-    await datastore.writeSettings({ externalNodeCidrs: [] });
+  /**
+   * The node agent, of a cluster that has no document of this node unless the test writes one.
+   *
+   * @param changes fields on top of the usual configuration
+   */
+  async startSync(changes: object = {}): Promise<{ log: () => string; stop: () => Promise<void> }> {
+    await this.datastore.writeSettings({ externalNodeCidrs: [] });
     const config = join(this.#directory, "sync.json");
-    const content = { nodeName: "node1", datastore: { kind: "file", path: datastore.path }, runDir: this.runDir };
-    await writeFile(config, JSON.stringify(content));
+    const { runDir, stateDir } = this;
+    const datastore = { kind: "file", path: this.datastore.path };
+    await writeFile(config, JSON.stringify({ nodeName: "node1", datastore, runDir, stateDir, ...changes }));
     let log = "";
     const sync = start({
       file: "nsenter",

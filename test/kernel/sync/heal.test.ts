@@ -25,7 +25,8 @@ beforeEach(async () => {
   await node.ip("link", "add", "eth0", "type", "veth", "peer", "name", "other");
   const datastore = new LabDatastore(join(directory, "cluster"));
   await datastore.writeSettings({ externalNodeCidrs: ["192.0.2.0/24"] });
-  const config = { nodeName: "node1", datastore: { kind: "file", path: datastore.path }, runDir };
+  const stateDir = join(directory, "state");
+  const config = { nodeName: "node1", datastore: { kind: "file", path: datastore.path }, runDir, stateDir };
   await writeFile(join(directory, "sync.json"), JSON.stringify(config));
   sync = node.start({ file: assetPath("cni-ipip"), args: ["sync", "--config", join(directory, "sync.json")] });
   await allGuarded();

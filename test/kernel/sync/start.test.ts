@@ -46,6 +46,7 @@ async function writeConfig(changes: object = {}): Promise<string> {
     nodeName: "node1",
     datastore: { kind: "file", path: datastore.path },
     runDir: join(directory, "run"),
+    stateDir: join(directory, "state"),
     ...changes,
   };
   await writeFile(path, JSON.stringify(config));
@@ -108,7 +109,7 @@ test("a node without a document is told so, and a later document is obeyed", asy
   startSync(await writeConfig());
   await logged('Cannot serve this node: the datastore has no document of node \\"node1\\", add it');
   await datastore.writeNode({ name: "node1", address: "172.31.112.2/20" });
-  await logged('Cannot give addresses to pods: node \\"node1\\" has no block, add one');
+  await logged("Cannot claim a block for pods: no enabled pool");
   await logged('Cannot find the node\'s own address \\"172.31.112.2\\" on any link');
 });
 

@@ -9,7 +9,7 @@ import { ensureSysctl, readSysctl } from "../../../src/linux/sysctl.ts";
 import { type Monitor, monitor, type NetlinkEvent } from "../../../src/netlink/monitor.ts";
 import { Netlink } from "../../../src/netlink/netlink.ts";
 import { ownProtocol, type Route } from "../../../src/netlink/route.ts";
-import { ownNode, uplinkOf } from "../../../src/sync/own-node.ts";
+import { uplinkOf } from "../../../src/sync/own-node.ts";
 import { syncRoutes } from "../../../src/tunnel/route-table.ts";
 import { wantedRoutes } from "../../../src/tunnel/routes.ts";
 import { allowAsymmetricPaths } from "../../../src/tunnel/uplink.ts";
@@ -108,15 +108,15 @@ async function plug(name: string, namespace: Namespace, link: string): Promise<v
 }
 
 async function follow({ name, netlink }: Machine, ipipMode: IpipMode): Promise<void> {
-  const own = ownNode(name, nodes, blocks);
+  const node = nodes.get(name) as Node;
   const links = await netlink.links();
   const wanted = wantedRoutes({
-    ownNode: nodes.get(name) as Node,
+    ownNode: node,
     nodes,
     pools: new Map([["main", parseDocument("pool", "main", { name: "main", cidr: "10.100.0.0/16", ipipMode })]]),
     blocks,
     tunnel: { index: links.find((link) => link.name === "tunnel")?.index ?? 0, mtu: 1480 },
-    uplink: uplinkOf(own as NonNullable<typeof own>, links, await netlink.addresses()),
+    uplink: uplinkOf({ node }, links, await netlink.addresses()),
   });
   await syncRoutes(netlink, wanted);
 }

@@ -1,45 +1,48 @@
 import { expect, test } from "@jest/globals";
+import { type Block, blockName, parseDocument } from "../../../src/datastore/documents.ts";
 import { ownNode, tunnelMtu, uplinkOf } from "../../../src/sync/own-node.ts";
 
-const nodes = new Map([["node1", { name: "node1", address: "172.31.112.2/20" }]]);
 const eth0 = { index: 2, name: "eth0", type: 1, mtu: 1500, up: true, isLoopback: false };
 const address = { linkIndex: 2, address: "172.31.112.2", prefixLength: 20, scope: 0 };
 
-test("ownNode() takes the tunnel address from the block that was claimed first", () => {
-  const blocks = [
+const pool = parseDocument("pool", "main", { name: "main", cidr: "10.100.0.0/16" });
+const own = { node: { name: "node1", address: "172.31.112.2/20" } };
+
+function clusterOf(...blocks: Block[]) {
+  return {
+    nodes: new Map([["node1", own.node]]),
+    pools: new Map([["main", pool]]),
+    blocks: new Map(blocks.map((block) => [blockName(block.cidr), block])),
+  };
+}
+
+test("ownNode() has its blocks in the order they were claimed, and those of no other node", () => {
+  const cluster = clusterOf(
     { cidr: "10.100.1.0/26", node: "node1", claimOrder: 2 },
     { cidr: "10.100.9.0/26", node: "node1", claimOrder: 1 },
     { cidr: "10.100.0.0/26", node: "node2", claimOrder: 0 },
-  ];
-  expect(ownNode("node1", nodes, blocks)).toMatchObject({
-    tunnelAddress: "10.100.9.0",
-    blocks: [{ cidr: "10.100.9.0/26" }, { cidr: "10.100.1.0/26" }],
-  });
+  );
+  expect(ownNode("node1", cluster)?.blocks.map(({ cidr }) => cidr)).toEqual(["10.100.9.0/26", "10.100.1.0/26"]);
 });
 
-test("ownNode() takes the lowest block when nobody said which came first", () => {
-  const blocks = [
-    { cidr: "10.100.15.128/26", node: "node1" },
-    { cidr: "10.100.9.192/26", node: "node1" },
-  ];
-  expect(ownNode("node1", nodes, blocks)?.tunnelAddress).toBe("10.100.9.192");
+test("ownNode() has the lowest block first when nobody said which came first", () => {
+  const cluster = clusterOf({ cidr: "10.100.15.128/26", node: "node1" }, { cidr: "10.100.9.192/26", node: "node1" });
+  expect(ownNode("node1", cluster)?.blocks.map(({ cidr }) => cidr)).toEqual(["10.100.9.192/26", "10.100.15.128/26"]);
 });
 
-test("ownNode() has no tunnel address without a block, and is undefined without a document", () => {
-  expect(ownNode("node1", nodes, [])).toMatchObject({ tunnelAddress: undefined, blocks: [] });
-  expect(ownNode("node9", nodes, [])).toBeUndefined();
+test("ownNode() is undefined without a document", () => {
+  expect(ownNode("node1", clusterOf())).toEqual({ ...own, blocks: [] });
+  expect(ownNode("node9", clusterOf())).toBeUndefined();
 });
 
 test("uplinkOf() is the link with the node's address, whatever prefix length that has there", () => {
-  const own = ownNode("node1", nodes, []);
   const links = [{ ...eth0, index: 3, name: "eth1", mtu: 9000 }, eth0];
-  expect(own && uplinkOf(own, links, [{ ...address, prefixLength: 32 }])).toBe(eth0);
+  expect(uplinkOf(own, links, [{ ...address, prefixLength: 32 }])).toBe(eth0);
 });
 
 test("uplinkOf() names the address that no link carries", () => {
-  const own = ownNode("node1", nodes, []);
   const elsewhere = { ...address, address: "192.0.2.1" };
-  expect(() => own && uplinkOf(own, [eth0], [elsewhere])).toThrow(
+  expect(() => uplinkOf(own, [eth0], [elsewhere])).toThrow(
     'Cannot find the node\'s own address "172.31.112.2" on any link: correct the document of node "node1" or the link',
   );
 });
