@@ -66,20 +66,18 @@ export class KubernetesApi {
   }
 
   /**
-   * Calls `onLine` with each line of an answer that goes on for as long as the server and `signal` want. Resolves when
-   * the server ends it.
+   * Calls `onOpen` when the server answers, then `onLine` with each line of an answer that goes on for as long as the
+   * server and `signal` want, and as `onLine` does not throw. Resolves when the server ends it.
    *
    * @throws ApiError as `request` does, and when the connection breaks
    */
-  async follow(
-    path: string,
-    { query, signal, onLine }: { query: Query; signal: AbortSignal; onLine: (line: string) => void },
-  ): Promise<void> {
+  async follow(path: string, { query, signal, onOpen, onLine }: FollowDetails): Promise<void> {
     const opening = new AbortController();
     const limit = setTimeout(() => opening.abort(), this.#timeoutMs);
     await this.#described(`GET "${path}"`, opening.signal, async () => {
       const request = { method: "GET" as const, path, query, signal: AbortSignal.any([opening.signal, signal]) };
       const response = await this.#send(request).finally(() => clearTimeout(limit));
+      onOpen();
       // The lines end with the connection, however that ends; the response tells the one from the other.
       const broken = new Promise<never>((_, reject) => response.on("error", reject));
       const read = async () => {
@@ -90,7 +88,7 @@ export class KubernetesApi {
           throw new Error("the connection broke");
         }
       };
-      await Promise.race([read(), broken]);
+      await Promise.race([read(), broken]).finally(() => response.destroy());
     });
   }
 
@@ -153,6 +151,13 @@ export interface RequestDetails {
   readonly query?: Query;
   readonly body?: object;
   readonly signal?: AbortSignal;
+}
+
+export interface FollowDetails {
+  readonly query: Query;
+  readonly signal: AbortSignal;
+  readonly onOpen: () => void;
+  readonly onLine: (line: string) => void;
 }
 
 interface SentRequest {

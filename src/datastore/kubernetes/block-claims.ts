@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { BlockClaims } from "../block-claims.ts";
 import { type Block, blockName, parseDocument } from "../documents.ts";
 import { ApiError, type KubernetesApi } from "./api.ts";
-import { type ApiObject, apiObject, apiVersion, paths } from "./resources.ts";
+import { type ApiObject, apiObject, apiVersion, paths, understood } from "./resources.ts";
 
 export class KubernetesBlockClaims implements BlockClaims {
   readonly #api: KubernetesApi;
@@ -56,7 +56,7 @@ export class KubernetesBlockClaims implements BlockClaims {
 
   async #get(cidr: string): Promise<ApiObject | undefined> {
     try {
-      return apiObject.parse(await this.#api.request("GET", pathOf(cidr)));
+      return understood(apiObject, await this.#api.request("GET", pathOf(cidr)));
     } catch (error) {
       if (error instanceof ApiError && error.reason === "NotFound") {
         return undefined;

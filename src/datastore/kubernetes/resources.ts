@@ -1,5 +1,6 @@
 /** The resources of Kubernetes that documents are made of. */
 import { z } from "zod";
+import { sentence } from "../../sentence.ts";
 import type { Kind } from "../documents.ts";
 
 /** Of our own resources, see deploy/crds. */
@@ -24,7 +25,16 @@ export const apiObject = z.looseObject({
     labels: texts.optional(),
     annotations: texts.optional(),
   }),
-  spec: z.unknown(),
+  spec: z.unknown().optional(),
 });
 
 export type ApiObject = z.infer<typeof apiObject>;
+
+/** @throws SyntaxError with one sentence when an answer is not what an API server says */
+export function understood<Schema extends z.ZodObject>(schema: Schema, answer: unknown): z.infer<Schema> {
+  const { data, error } = schema.safeParse(answer, { reportInput: true });
+  if (error) {
+    throw new SyntaxError(`the answer cannot be understood, ${sentence(schema, error.issues)}`);
+  }
+  return data;
+}

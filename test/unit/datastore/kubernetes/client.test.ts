@@ -91,7 +91,7 @@ describe("credentials", () => {
 
 describe("KubernetesApi", () => {
   const follow = (api: KubernetesApi, signal: AbortSignal, lines: string[]) =>
-    api.follow(nodes, { query: { watch: "true" }, signal, onLine: (line) => lines.push(line) });
+    api.follow(nodes, { query: { watch: "true" }, signal, onOpen: () => {}, onLine: (line) => lines.push(line) });
   const { signal } = new AbortController();
 
   test("tells how long the server wants to be left alone", async () => {
@@ -127,10 +127,11 @@ describe("KubernetesApi", () => {
     const ended = api.follow(nodes, {
       query: { watch: "true", timeoutSeconds: "1", allowWatchBookmarks: "true" },
       signal,
+      onOpen: () => lines.push("open"),
       onLine: (line) => lines.push(line),
     });
     await ended;
-    expect(lines.map((line) => JSON.parse(line).type)).toEqual(["BOOKMARK"]);
+    expect(lines).toEqual(["open", expect.stringContaining('"BOOKMARK"')]);
     await waitFor(() => server.watchCount === 0, { what: "the watch ended", timeoutMs: 4000 });
 
     const broken = follow(api, signal, lines);
