@@ -29,6 +29,8 @@ export interface Fault {
   /** Of every kind unless given. */
   readonly plural?: string;
   readonly verb?: SeenRequest["verb"];
+  /** How many requests are spared before. */
+  skip?: number;
   /** How often, for good unless given. */
   times?: number;
   /** A status to refuse with, an answer that never comes, or one that comes late. */
@@ -90,6 +92,13 @@ export class ApiServer {
   sendBookmarks(): void {
     this.#watchers.forEach((watcher) => {
       watcher.bookmark();
+    });
+  }
+
+  /** As when their time is over. */
+  endWatches(): void {
+    this.#watchers.forEach((watcher) => {
+      watcher.expire();
     });
   }
 
@@ -223,6 +232,10 @@ export class ApiServer {
     const fault = this.faults.find(
       (each) => (each.plural ?? plural) === plural && (each.verb ?? verb) === verb && each.times !== 0,
     );
+    if (fault?.skip) {
+      fault.skip -= 1;
+      return undefined;
+    }
     if (fault?.times !== undefined) {
       fault.times -= 1;
     }

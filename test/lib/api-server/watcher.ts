@@ -26,7 +26,7 @@ export class Watcher {
     this.#allowsBookmarks = query.get("allowWatchBookmarks") === "true";
     this.#unsubscribe = store.subscribe((event) => this.#onEvent(event));
     const timeoutSeconds = Number(query.get("timeoutSeconds") ?? 0);
-    this.#timeout = timeoutSeconds > 0 ? setTimeout(() => this.#expire(), timeoutSeconds * 1000) : undefined;
+    this.#timeout = timeoutSeconds > 0 ? setTimeout(() => this.expire(), timeoutSeconds * 1000) : undefined;
     response.on("close", () => this.#end());
     response.writeHead(200, { "content-type": "application/json" });
     response.flushHeaders();
@@ -60,7 +60,7 @@ export class Watcher {
   }
 
   /** The server ends watches after their time, with a last bookmark. */
-  #expire(): void {
+  expire(): void {
     this.bookmark();
     this.#response.end();
   }
