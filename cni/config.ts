@@ -3,15 +3,16 @@ import { networkConfiguration, parseNetworkConfiguration } from "@containernetwo
 import { z } from "zod";
 import { allowedSourcesLimit } from "../src/guard/layout.ts";
 import { logConfiguration } from "./log.ts";
-import { ipv6Wishes, runtimeWishes } from "./wishes.ts";
+import { absolutePath } from "./path.ts";
+import { ipamWishes, runtimeWishes } from "./wishes.ts";
 
 /** The `ipam.type` of the node's own pool, which is meant where the configuration names none. */
 export const ownIpam = "cni-ipip";
 
-const absolutePath = z.string().startsWith("/");
-
-/** What pods may send besides IPv4 packets from their own addresses. */
-/** Unknown keys are dropped: what is left is compared with what an earlier ADD was told. */
+/**
+ * What pods may send besides IPv4 packets from their own addresses. Unknown keys are dropped: what is left is compared
+ * with what an earlier ADD was told.
+ */
 const guard = z.object({
   /** Packets of protocol 4 that this node would forward: never to its own tunnel. */
   allowIpip: z.boolean().default(false).describe("true or false"),
@@ -34,13 +35,18 @@ const pluginConfiguration = networkConfiguration.extend({
   ...runtimeWishes,
   ipam: networkConfiguration.shape.ipam
     .unwrap()
-    .extend(ipv6Wishes)
+    .extend(ipamWishes)
     .exactOptional()
     .describe("an object with the file name of a plugin as type"),
   log: logConfiguration.prefault({}).describe("an object {level, file, maxSizeMegabytes, maxFiles}"),
 });
 
 export type PluginConfiguration = z.infer<typeof pluginConfiguration>;
+
+/** Without a name for another plugin, whatever else it says, ours is meant: ADD refuses it, so nothing else can be held. */
+const removalIpam = networkConfiguration.shape.ipam.unwrap().extend({
+  type: z.preprocess((type) => (type === "" ? undefined : type), networkConfiguration.shape.type.default(ownIpam)),
+});
 
 /** All that DEL needs: what is wrong elsewhere, perhaps since ADD, must not keep a pod from being removed. */
 const removalConfiguration = z.object({
@@ -49,7 +55,7 @@ const removalConfiguration = z.object({
   type: pluginConfiguration.shape.type,
   runDir: pluginConfiguration.shape.runDir,
   stateDir: pluginConfiguration.shape.stateDir,
-  ipam: networkConfiguration.shape.ipam,
+  ipam: removalIpam.exactOptional().describe("an object with the file name of a plugin as type"),
   log: pluginConfiguration.shape.log.catch(logConfiguration.parse({})),
 });
 

@@ -6,6 +6,7 @@ import {
   type Environment,
   type NetworkCall,
   newestVersion,
+  oldestVersion,
   parseArguments,
   parseEnvironment,
   requireVersionFor,
@@ -159,11 +160,15 @@ function subject(call: AttachmentCall | NetworkCall, { name: network }: PluginCo
     : { network };
 }
 
-/** The version to answer in, also when the configuration cannot be used. */
+/** Longer ones are no versions: an answer must stay short. */
+const versionCharacters = 20;
+
+/** The version to answer in, also when the configuration cannot be used. A missing one is the oldest, and so is "". */
 function callerVersion(configuration: string): string {
   try {
-    const { cniVersion } = JSON.parse(configuration);
-    return typeof cniVersion === "string" ? cniVersion : newestVersion;
+    const { cniVersion = oldestVersion } = JSON.parse(configuration);
+    const isEchoed = typeof cniVersion === "string" && cniVersion.length <= versionCharacters;
+    return isEchoed ? cniVersion || oldestVersion : newestVersion;
   } catch {
     return newestVersion;
   }

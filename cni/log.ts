@@ -6,6 +6,7 @@ import { mkdir } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { finished } from "node:stream/promises";
 import { z } from "zod";
+import { absolutePath } from "./path.ts";
 
 const levels = ["debug", "info", "warn", "error"] as const;
 
@@ -16,7 +17,7 @@ export const logConfiguration = z.looseObject({
     .enum(levels)
     .default("warn")
     .describe(`one of ${levels.join(", ")}`),
-  file: z.string().startsWith("/").exactOptional().describe("an absolute path"),
+  file: absolutePath.exactOptional().describe("an absolute path"),
   /** Of one file, in units of 1,048,576 bytes. */
   maxSizeMegabytes: z.int().min(1).max(1024).default(10).describe("a whole number from 1 to 1024"),
   /** With the one that is written; the older ones are named file.1, file.2 and so on. */

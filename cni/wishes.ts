@@ -1,6 +1,7 @@
 /**
  * What a caller asks for one interface, from all the places where CNI's conventions put it: the capabilities "ips" and
- * "mac" in `runtimeConfig`, `args.cni.ips`, and IP and MAC in CNI_ARGS.
+ * "mac" in `runtimeConfig`, `args.cni.ips`, and IP and MAC in CNI_ARGS; and from the pod's annotations, which containerd
+ * (from 1.5 on) and CRI-O (from 1.28 on) hand to a plugin with the capability `io.kubernetes.cri.pod-annotations`.
  */
 import { isIPv4 } from "node:net";
 import { type CniArguments, CniCode, CniError, macAddress } from "@containernetworking/cni-types-ts";
@@ -12,7 +13,13 @@ export interface Wishes {
   readonly address?: string;
   /** Lower case, with colons. */
   readonly mac?: string;
+  /** Names of the pools that the address may come from, the first with a free one; without it any pool for the pod. */
+  readonly pools?: readonly string[];
 }
+
+const addressAnnotation = "cni-ipip.io/address";
+const poolsAnnotation = "cni-ipip.io/pools";
+const annotations = "io.kubernetes.cri.pod-annotations";
 
 const addresses = z.array(z.string()).exactOptional().describe("a list of IPv4 addresses as texts");
 const mac = z.string().exactOptional().describe("a MAC as a text");
@@ -23,7 +30,15 @@ const ranges = z
 
 /** The parts of the network configuration that a runtime fills in. */
 export const runtimeWishes = {
-  runtimeConfig: z.looseObject({ ips: addresses, mac, ipRanges: ranges }).exactOptional().describe("an object"),
+  runtimeConfig: z
+    .looseObject({
+      ips: addresses,
+      mac,
+      ipRanges: ranges,
+      [annotations]: z.record(z.string(), z.string()).exactOptional().describe("an object of texts"),
+    })
+    .exactOptional()
+    .describe("an object"),
   args: z
     .looseObject({ cni: z.looseObject({ ips: addresses }).exactOptional() })
     .exactOptional()
@@ -31,13 +46,14 @@ export const runtimeWishes = {
 } as const;
 
 /** Calico's names: whoever brings its configuration along is told that there is no IPv6. */
-export const ipv6Wishes = {
+export const ipamWishes = {
+  ipv4_pools: z.array(z.string().min(1)).exactOptional().describe("a list of names of pools"),
   assign_ipv6: z.union([z.boolean(), z.string()]).exactOptional().describe('false or "false"'),
   ipv6_pools: z.array(z.string()).exactOptional().describe("an empty list"),
 } as const;
 
 type RuntimeWishes = { [Field in keyof typeof runtimeWishes]?: z.infer<(typeof runtimeWishes)[Field]> } & {
-  readonly ipam?: { [Field in keyof typeof ipv6Wishes]?: z.infer<(typeof ipv6Wishes)[Field]> };
+  readonly ipam?: { [Field in keyof typeof ipamWishes]?: z.infer<(typeof ipamWishes)[Field]> };
 };
 
 /** A value and the place that it was found in. */
@@ -51,11 +67,11 @@ interface Wish {
 /** @throws CniError, naming place and value, when it cannot be given, or two places ask for different ones */
 export function wishesOf({ runtimeConfig, args, ipam }: RuntimeWishes, { IP, MAC }: CniArguments): Wishes {
   const subnets = (runtimeConfig?.ipRanges ?? []).flat().map(({ subnet }) => subnet);
-  const pools = [
+  const ranges = [
     ...configured('"runtimeConfig.ipRanges"', subnets),
     ...configured('"ipam.ipv6_pools"', ipam?.ipv6_pools),
   ];
-  const ipv6 = pools.find(({ value }) => value.includes(":"));
+  const ipv6 = ranges.find(({ value }) => value.includes(":"));
   if (ipv6) {
     throw refuse(ipv6, "IPv4, the network has no IPv6");
   }
@@ -63,7 +79,9 @@ export function wishesOf({ runtimeConfig, args, ipam }: RuntimeWishes, { IP, MAC
     const wish = { place: 'field "ipam.assign_ipv6"', value: "true", code: CniCode.InvalidConfiguration };
     throw refuse(wish, "false, the network has no IPv6");
   }
+  const { [addressAnnotation]: podAddress, [poolsAnnotation]: podPools } = runtimeConfig?.[annotations] ?? {};
   const addresses = [
+    ...configured(`"${addressAnnotation}" of the pod's annotations`, podAddress === undefined ? [] : [podAddress]),
     ...configured('"runtimeConfig.ips"', runtimeConfig?.ips),
     ...configured('"args.cni.ips"', args?.cni?.ips),
     ...argument("IP", IP),
@@ -74,7 +92,22 @@ export function wishesOf({ runtimeConfig, args, ipam }: RuntimeWishes, { IP, MAC
   ].map(asMac);
   const address = theOnly(addresses, "one address an interface");
   const mac = theOnly(macs, "one MAC an interface");
-  return { ...(address === undefined ? {} : { address }), ...(mac === undefined ? {} : { mac }) };
+  const pools = podPools === undefined ? ipam?.ipv4_pools : namesIn(podPools);
+  return {
+    ...(address === undefined ? {} : { address }),
+    ...(mac === undefined ? {} : { mac }),
+    ...(pools === undefined ? {} : { pools }),
+  };
+}
+
+/** "fast, slow" */
+function namesIn(text: string): string[] {
+  const names = text.split(",").map((name) => name.trim());
+  if (names.some((name) => name === "")) {
+    const place = `field "${poolsAnnotation}" of the pod's annotations`;
+    throw refuse({ place, value: text, code: CniCode.InvalidConfiguration }, "names of pools with commas between");
+  }
+  return names;
 }
 
 function configured(place: string, values: readonly string[] = []): Wish[] {

@@ -1,5 +1,6 @@
 /** Errors as the CNI specification reports them: CNI spec 1.1.0, section "Error". */
 import { z } from "zod";
+import { withoutNulls } from "./absent.ts";
 
 export const CniCode = {
   /** The plugin does not speak the version that was asked for. */
@@ -82,7 +83,7 @@ export class CniError extends Error {
    * @returns `undefined` when the value is not an error object
    */
   static fromResult(value: unknown): CniError | undefined {
-    const { data } = errorResult.safeParse(value);
+    const { data } = errorResult.safeParse(withoutNulls(errorResult, value));
     return data && new CniError(data.code, data.msg, data.details === undefined ? {} : { details: data.details });
   }
 

@@ -1,16 +1,17 @@
 /** One sentence for a value that a schema refused. */
 import { z } from "zod";
+import { withoutNulls } from "./absent.ts";
 import { CniCode, CniError } from "./error.ts";
 import { cut, show } from "./show.ts";
 
 /**
- * Checks a value from outside.
+ * Checks a value from outside. An optional field that is null counts as absent.
  *
  * @param what the value's name in the error's sentence, such as "the network configuration"
  * @throws CniError with `InvalidConfiguration`
  */
 export function check<Schema extends z.ZodObject>(what: string, schema: Schema, value: unknown): z.infer<Schema> {
-  const { success, data, error } = schema.safeParse(value);
+  const { success, data, error } = schema.safeParse(withoutNulls(schema, value));
   if (!success) {
     throw new CniError(CniCode.InvalidConfiguration, `Cannot use ${what}: ${describeIssue(schema, value, error)}`);
   }

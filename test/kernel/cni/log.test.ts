@@ -247,12 +247,19 @@ test("standard error that nobody reads is no failure", async () => {
   expect(await linesOfAllFiles()).toMatchObject([{ msg: "unheard" }]);
 });
 
+test("a log configuration with null in it has the defaults", () => {
+  const log = { level: null, file: null, maxSizeMegabytes: null, maxFiles: null };
+  const configuration = { cniVersion: "1.1.0", name: "pods", type: "cni-ipip", log };
+  expect(parseConfiguration(JSON.stringify(configuration)).log).toEqual(logConfiguration.parse({}));
+});
+
 test("logConfiguration() has defaults for all but the file", () => {
   expect(logConfiguration.parse({})).toEqual({ level: "warn", maxSizeMegabytes: 10, maxFiles: 5 });
 });
 
 const aLevel = "one of debug, info, warn, error";
 const aPath = "an absolute path";
+const aRealPath = "an absolute path of at most 4095 bytes without NUL";
 const aSize = "a whole number from 1 to 1024";
 const aCount = "a whole number from 2 to 100";
 
@@ -260,11 +267,11 @@ test.each<[object, field: string, value: string, allowed: string]>([
   [{ level: "trace" }, "level", '"trace"', aLevel],
   [{ level: "WARN" }, "level", '"WARN"', aLevel],
   [{ level: 40 }, "level", "40", aLevel],
-  [{ level: null }, "level", "null", aLevel],
   [{ file: "cni.log" }, "file", '"cni.log"', aPath],
   [{ file: "" }, "file", '""', aPath],
   [{ file: 7 }, "file", "7", aPath],
-  [{ file: null }, "file", "null", aPath],
+  [{ file: "/\0" }, "file", '"/\\u0000"', aRealPath],
+  [{ file: `/${"x".repeat(4095)}` }, "file", `"/${"x".repeat(79)}…"`, aRealPath],
   [{ maxSizeMegabytes: 0 }, "maxSizeMegabytes", "0", aSize],
   [{ maxSizeMegabytes: -1 }, "maxSizeMegabytes", "-1", aSize],
   [{ maxSizeMegabytes: 0.5 }, "maxSizeMegabytes", "0.5", aSize],

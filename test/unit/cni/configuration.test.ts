@@ -32,6 +32,33 @@ test.each([undefined, ""])("a cniVersion that is %p means 0.1.0, as in the refer
   expect(parse({ cniVersion })).toMatchObject({ cniVersion: "0.1.0" });
 });
 
+test.each<[object, object]>([
+  [{ dns: null, ipam: null, args: null, runtimeConfig: null, prevResult: null }, {}],
+  [{ "cni.dev/valid-attachments": null, "cni.dev/attachments": null }, {}],
+  [
+    { dns: { nameservers: null, domain: null, search: [], options: null, more: null } },
+    { dns: { search: [], more: null } },
+  ],
+  [
+    {
+      vendor: null,
+      args: { cni: null },
+      prevResult: { dns: null },
+      ipam: { type: "x", ranges: null },
+      capabilities: null,
+    },
+    {
+      vendor: null,
+      args: { cni: null },
+      prevResult: { dns: null },
+      ipam: { type: "x", ranges: null },
+      capabilities: null,
+    },
+  ],
+])("a known field that Go left nil counts as absent, others' stay: %j", (change, rest) => {
+  expect(parse(change)).toEqual({ ...minimal, ...rest });
+});
+
 const name = 'letters, digits, "_", "." and "-", a letter or digit first';
 const dns = "an object {nameservers, domain, search, options}";
 const attachments = "a list of {containerID, ifname}";
@@ -57,7 +84,9 @@ test.each<[object, string]>([
     { ipam: { type: "a/b" } },
     'field "ipam.type" is "a/b", allowed is an object with the file name of a plugin as type',
   ],
-  [{ ipam: null }, 'field "ipam" is null, allowed is an object with the file name of a plugin as type'],
+  [{ name: null }, `field "name" is null, allowed is ${name}`],
+  [{ dns: { nameservers: [null] } }, `field "dns.nameservers.0" is null, allowed is ${dns}`],
+  [{ "cni.dev/valid-attachments": [null] }, `field "cni.dev/valid-attachments.0" is null, allowed is ${attachments}`],
   [{ args: "A=1" }, 'field "args" is "A=1", allowed is an object'],
   [{ args: [] }, 'field "args" is [], allowed is an object'],
   [{ runtimeConfig: [{ token: 1 }] }, 'field "runtimeConfig" is a list, allowed is an object'],
@@ -168,6 +197,10 @@ test("validAttachments() prefers the newer spelling, and takes none for nothing"
   ]);
   expect(validAttachments(parse({ "cni.dev/attachments": [second] }))).toEqual([second]);
   expect(validAttachments(parse({ "cni.dev/valid-attachments": [], "cni.dev/attachments": [second] }))).toEqual([]);
+  expect(validAttachments(parse({ "cni.dev/valid-attachments": null, "cni.dev/attachments": [second] }))).toEqual([
+    second,
+  ]);
+  expect(validAttachments(parse({ "cni.dev/valid-attachments": null, "cni.dev/attachments": null }))).toEqual([]);
   expect(validAttachments(parse({}))).toEqual([]);
 });
 
@@ -186,6 +219,17 @@ test("parseNetworkConfigurationList() reads a list and fills in what it leaves o
     disableGC: false,
     loadOnlyInlinedPlugins: false,
     plugins,
+  });
+});
+
+test("parseNetworkConfigurationList() takes null in a list for absent", () => {
+  const plugins = [{ type: "bridge", capabilities: null, vlan: null }];
+  const text = JSON.stringify({ name: "pods", plugins, cniVersions: null, disableGC: null });
+  const { cniVersions, disableGC, plugins: read } = parseNetworkConfigurationList(text);
+  expect({ cniVersions, disableGC, read }).toEqual({
+    cniVersions: undefined,
+    disableGC: false,
+    read: [{ type: "bridge", vlan: null }],
   });
 });
 

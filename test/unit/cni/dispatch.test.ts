@@ -23,9 +23,20 @@ test.each([
   [{ mtu: "big" }, 'field "mtu" is "big", allowed is a whole number of bytes from 68 to 65535'],
   [{ mtu: 1480.5 }, 'field "mtu" is 1480.5, allowed is a whole number of bytes from 68 to 65535'],
   [{ mtu: 67 }, 'field "mtu" is 67, allowed is a whole number of bytes from 68 to 65535'],
-  [{ mtu: null }, 'field "mtu" is null, allowed is a whole number of bytes from 68 to 65535'],
   [{ runDir: "run" }, 'field "runDir" is "run", allowed is an absolute path'],
   [{ stateDir: 7 }, 'field "stateDir" is 7, allowed is an absolute path'],
+  [
+    { runDir: "/run/\0x" },
+    'field "runDir" is "/run/\\u0000x", allowed is an absolute path of at most 4095 bytes without NUL',
+  ],
+  [
+    { stateDir: `/${"é".repeat(2048)}` },
+    `field "stateDir" is "/${"é".repeat(79)}…", allowed is an absolute path of at most 4095 bytes without NUL`,
+  ],
+  [
+    { log: { file: "/\0" } },
+    'field "log.file" is "/\\u0000", allowed is an absolute path of at most 4095 bytes without NUL',
+  ],
   [
     { name: "../pods" },
     'field "name" is "../pods", allowed is letters, digits, "_", "." and "-", a letter or digit first',
@@ -72,6 +83,23 @@ test("an error is told in the caller's version", async () => {
   });
 });
 
+test.each([{}, { cniVersion: "" }])("an error is told in the oldest version to a caller with %j", async (version) => {
+  expect(await failure(JSON.stringify({ name: "pods", type: "cni-ipip", ...version, runDir: 7 }))).toMatchObject({
+    cniVersion: "0.1.0",
+    code: 7,
+  });
+});
+
+test("DEL refuses a path that nothing can be at: it cannot do its work without", async () => {
+  const call = { ...environment, CNI_COMMAND: "DEL" };
+  for (const runDir of ["/run/\0", `/${"x".repeat(4095)}`]) {
+    expect(await failure(JSON.stringify({ ...config, runDir }), call)).toMatchObject({
+      code: 7,
+      msg: expect.stringContaining('field "runDir"'),
+    });
+  }
+});
+
 test.each([
   ["CHECK", "0.3.1", "0.4.0"],
   ["GC", "1.0.0", "1.1.0"],
@@ -87,6 +115,14 @@ test.each([
 
 test.each([
   ['{"cniVersion":"1.0.0"}', "1.0.0"],
+  ['{"cniVersion":"0.9.9-a.later.one"}', "0.9.9-a.later.one"],
+  [`{"cniVersion":"${"9".repeat(20)}"}`, "9".repeat(20)],
+  [`{"cniVersion":"${"9".repeat(21)}"}`, "1.1.0"],
+  [`{"cniVersion":"${"9".repeat(1_000_000)}"}`, "1.1.0"],
+  ['{"cniVersion":7}', "1.1.0"],
+  ['{"cniVersion":""}', "0.1.0"],
+  ["{}", "0.1.0"],
+  ["null", "1.1.0"],
   ["", "1.1.0"],
 ])("VERSION answers %j in %s", async (configuration, cniVersion) => {
   const { exitCode, output } = await dispatch({ environment: { CNI_COMMAND: "VERSION" }, configuration, signal });

@@ -37,6 +37,12 @@ test("CniError.fromResult() reads what toResult() wrote", () => {
   expect(CniError.fromResult(error.toResult("0.1.0"))).toEqual(error);
 });
 
+test("CniError.fromResult() takes details of null for none", () => {
+  expect(CniError.fromResult({ cniVersion: null, code: 7, msg: "text", details: null })).toEqual(
+    new CniError(7, "text"),
+  );
+});
+
 test.each([
   [undefined],
   [null],

@@ -23,11 +23,38 @@ function failureOf(fields: object, cniArguments: CniArguments = {}): CniError {
 
 const mac = "02:42:ac:11:00:02";
 
+function annotated(annotations: object): object {
+  return { runtimeConfig: { "io.kubernetes.cri.pod-annotations": annotations } };
+}
+
+test.each(["", ",", "fast,", " , slow"])("the annotation for pools is refused as %j", (pools) => {
+  expect(failureOf(annotated({ "cni-ipip.io/pools": pools }))).toMatchObject({
+    code: 7,
+    message: `Cannot give what is asked for: field "cni-ipip.io/pools" of the pod's annotations is "${pools}", allowed is names of pools with commas between`,
+  });
+});
+
+test.each(["", "10.1.2", "fd00::1"])("the annotation for an address is refused as %j", (address) => {
+  expect(failureOf(annotated({ "cni-ipip.io/address": address }))).toMatchObject({
+    code: 7,
+    message: expect.stringContaining(`field "cni-ipip.io/address" of the pod's annotations is "${address}"`),
+  });
+});
+
+test.each([7, { a: 7 }, { a: null }])("annotations that are %j are refused by field", (annotations) => {
+  const fields = { runtimeConfig: { "io.kubernetes.cri.pod-annotations": annotations } };
+  expect(failureOf(fields)).toMatchObject({ code: 7, message: expect.stringContaining("pod-annotations") });
+});
+
 test.each<[object, CniArguments, Wishes]>([
   [{}, {}, {}],
   [{ runtimeConfig: {}, args: {} }, {}, {}],
   [{ runtimeConfig: { ips: [] }, args: { cni: { ips: [] } } }, { IP: "", MAC: "" }, {}],
   [{ runtimeConfig: { mac: "" } }, {}, {}],
+  [{ runtimeConfig: null, args: null, ipam: null }, {}, {}],
+  [{ runtimeConfig: { ips: null, mac: null, ipRanges: null }, args: { cni: null } }, {}, {}],
+  [{ runtimeConfig: { "io.kubernetes.cri.pod-annotations": null }, args: { cni: { ips: null } } }, {}, {}],
+  [{ ipam: { type: "cni-ipip", ipv4_pools: null, assign_ipv6: null, ipv6_pools: null } }, {}, {}],
   [{ runtimeConfig: { ips: ["10.1.2.3"] } }, {}, { address: "10.1.2.3" }],
   [{ runtimeConfig: { ips: ["10.1.2.3/24"] } }, {}, { address: "10.1.2.3" }],
   [{ runtimeConfig: { ips: ["10.1.2.3/0"] } }, {}, { address: "10.1.2.3" }],
@@ -39,6 +66,16 @@ test.each<[object, CniArguments, Wishes]>([
   [{ runtimeConfig: { mac: "02:42:AC:11:00:0F" } }, { MAC: "02:42:ac:11:00:0f" }, { mac: "02:42:ac:11:00:0f" }],
   [{}, { MAC: mac }, { mac }],
   [{ runtimeConfig: { ips: ["10.1.2.3"] } }, { MAC: mac }, { address: "10.1.2.3", mac }],
+  [annotated({ "example.org/other": "x" }), {}, {}],
+  [annotated({ "cni-ipip.io/address": "10.1.2.3" }), { IP: "10.1.2.3" }, { address: "10.1.2.3" }],
+  [annotated({ "cni-ipip.io/pools": "fast" }), {}, { pools: ["fast"] }],
+  [annotated({ "cni-ipip.io/pools": "fast, slow" }), {}, { pools: ["fast", "slow"] }],
+  [{ ipam: { type: "cni-ipip", ipv4_pools: ["slow"] } }, {}, { pools: ["slow"] }],
+  [
+    { ...annotated({ "cni-ipip.io/pools": "fast" }), ipam: { type: "cni-ipip", ipv4_pools: ["slow"] } },
+    {},
+    { pools: ["fast"] },
+  ],
 ])("%j with CNI_ARGS %j asks for %j", (fields, cniArguments, expected) => {
   expect(wishes(fields, cniArguments)).toEqual(expected);
 });
