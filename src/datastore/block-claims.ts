@@ -18,4 +18,6 @@ export interface BlockClaims {
    * @throws also when what is there is no block
    */
   read(cidr: string): Promise<Block | undefined>;
+  /** Whether there is a document of the node at this moment, right or wrong: a watch may have been late to tell. */
+  hasNode(name: string): Promise<boolean>;
 }

@@ -62,6 +62,16 @@ export class FileBlockClaims implements BlockClaims {
     return document?.value;
   }
 
+  async hasNode(name: string): Promise<boolean> {
+    const action = `Cannot look for the node "${name}"`;
+    await this.#checkMarker(action);
+    try {
+      return (await readdir(join(this.#path, "nodes"))).includes(`${name}.json`);
+    } catch (error) {
+      throw new Error(`${action}: ${(error as Error).message}`, { cause: error });
+    }
+  }
+
   /** One change of a block at a time, among all processes that share the directory. */
   async #change(verb: string, cidr: string, work: () => Promise<boolean>): Promise<boolean> {
     const action = `Cannot ${verb} the block "${cidr}"`;

@@ -9,6 +9,8 @@ export interface ClaimsWorld {
   open(): BlockClaims;
   /** Writes a block's document as an operator would, valid or not, in place of the one that is there. */
   put(name: string, data: unknown): Promise<void>;
+  /** The same for a node, which has no other document yet. */
+  putNode(name: string, data: unknown): Promise<void>;
   /** The datastore cannot be reached until `comeBack`. */
   goAway(): Promise<void>;
   comeBack(): Promise<void>;
@@ -109,6 +111,13 @@ export function describeBlockClaims(name: string, makeWorld: () => Promise<Claim
       expect(await claims.read(free.cidr)).toEqual(others);
     });
 
+    test("hasNode() knows a node by its document, also by one that says something wrong", async () => {
+      expect(await claims.hasNode("node1")).toBe(false);
+      await world.putNode("node1", { name: "node1" });
+      expect(await claims.hasNode("node1")).toBe(true);
+      expect(await claims.hasNode("node")).toBe(false);
+    });
+
     test("while the datastore is away each of them throws, and nothing is changed", async () => {
       await claims.claim(free);
       await world.goAway();
@@ -118,6 +127,7 @@ export function describeBlockClaims(name: string, makeWorld: () => Promise<Claim
       await expect(claims.replace(free, others)).rejects.toThrow('Cannot replace the block "10.100.0.0/26"');
       await expect(claims.giveBack(free)).rejects.toThrow('Cannot give back the block "10.100.0.0/26"');
       await expect(claims.read(free.cidr)).rejects.toThrow('Cannot read the block "10.100.0.0/26"');
+      await expect(claims.hasNode("node1")).rejects.toThrow('Cannot look for the node "node1"');
       await world.comeBack();
       expect(await claims.read(free.cidr)).toEqual(free);
       expect(await claims.read(bare.cidr)).toBeUndefined();

@@ -65,7 +65,7 @@ export class PlayedNode {
   readonly #options: PlayedNodeOptions;
   #disk = newDisk();
   #process!: { keeper: BlockKeeper; faults: Faults };
-  /** What the datastore has told; it outlives the process. */
+  /** What the datastore has told. */
   cluster: Cluster = emptyCluster;
   /** As node.json has it. */
   published: Holdings | undefined;
@@ -102,7 +102,7 @@ export class PlayedNode {
     const faults: Faults = { accessesLeft: undefined, pause };
     const store = breakable(leases, faults);
     const claims = breakable(
-      new MemoryClaims(datastore.blocks, () => {
+      new MemoryClaims(datastore, () => {
         if (datastore.isAway) {
           throw new Error("the datastore is away");
         }
@@ -128,6 +128,9 @@ export class PlayedNode {
       log: { info: () => {}, debug: () => {} },
     });
     this.#process = { keeper, faults };
+    if (this.cluster !== emptyCluster) {
+      this.refresh(); // a process acts on nothing before it has a whole snapshot, and that is a new one
+    }
   }
 
   /** The machine gets a new disk: no lease, no id, no pod. */
@@ -237,11 +240,20 @@ function breakable<Part extends LeaseStore | MemoryClaims>(part: Part, faults: F
   });
 }
 
+/** Parsed once each, as a datastore does it. */
+const known = new WeakMap<object, unknown>();
+
+function parsed<K extends Kind>(kind: K, name: string, value: unknown): DocumentKinds[K] {
+  const document = (known.get(value as object) ?? parseDocument(kind, name, value)) as DocumentKinds[K];
+  known.set(value as object, document);
+  return document;
+}
+
 function documentsOf<K extends Kind>(
   kind: K,
   values: ReadonlyMap<string, unknown>,
 ): Map<string, Document<DocumentKinds[K]>> {
   return new Map(
-    [...values].map(([name, value]) => [name, { source: `${kind}/${name}`, value: parseDocument(kind, name, value) }]),
+    [...values].map(([name, value]) => [name, { source: `${kind}/${name}`, value: parsed(kind, name, value) }]),
   );
 }

@@ -34,9 +34,17 @@ export class KubernetesBlockClaims implements BlockClaims {
 
   async read(cidr: string): Promise<Block | undefined> {
     return attempt("read", cidr, async () => {
-      const object = await this.#get(cidr);
+      const object = await this.#get(pathOf(cidr));
       return object && blockIn(object);
     });
+  }
+
+  async hasNode(name: string): Promise<boolean> {
+    try {
+      return (await this.#get(`${paths.node}/${name}`)) !== undefined;
+    } catch (error) {
+      throw new Error(`Cannot look for the node "${name}": ${(error as Error).message}`, { cause: error });
+    }
   }
 
   /** Changes the block where it is as expected. */
@@ -46,7 +54,7 @@ export class KubernetesBlockClaims implements BlockClaims {
     change: (path: string, object: ApiObject) => Promise<unknown>,
   ): Promise<boolean> {
     return attempt(verb, expected.cidr, async () => {
-      const object = await this.#get(expected.cidr);
+      const object = await this.#get(pathOf(expected.cidr));
       if (!object || !isBlock(object, expected)) {
         return false;
       }
@@ -54,9 +62,9 @@ export class KubernetesBlockClaims implements BlockClaims {
     });
   }
 
-  async #get(cidr: string): Promise<ApiObject | undefined> {
+  async #get(path: string): Promise<ApiObject | undefined> {
     try {
-      return understood(apiObject, await this.#api.request("GET", pathOf(cidr)));
+      return understood(apiObject, await this.#api.request("GET", path));
     } catch (error) {
       if (error instanceof ApiError && error.reason === "NotFound") {
         return undefined;

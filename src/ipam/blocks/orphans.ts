@@ -56,15 +56,18 @@ export class Orphans {
       if (left > 0) {
         next = Math.min(next, left);
       } else {
-        await this.#free(orphan);
+        await this.#free(orphan, nowMs);
       }
     }
     return next;
   }
 
-  async #free(orphan: Block): Promise<void> {
+  async #free(orphan: Block, nowMs: number): Promise<void> {
     this.#read.delete(orphan.cidr); // whatever comes: what is there afterwards is looked at anew
-    if (await this.#claims.giveBack(orphan)) {
+    // Asked now, since the watch may be late to tell that the node is there again.
+    if (await this.#claims.hasNode(orphan.node)) {
+      this.#deletedSince.set(orphan.node, nowMs);
+    } else if (await this.#claims.giveBack(orphan)) {
       this.#onFreed(orphan);
     }
   }

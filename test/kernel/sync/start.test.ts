@@ -143,7 +143,8 @@ test.each(["SIGTERM", "SIGINT"] as const)("%s ends it with status 0 and leaves t
   await logged("datastore is in sync");
   await waitFor(guards, { what: "both links guarded", timeoutMs: 10_000 });
   const before = attachedPrograms(node);
-  expect(log).toMatch(/"link":"eth0","tc":"(tcx|clsact)","msg":"link is guarded"/);
+  const isLogged = () => /"link":"eth0","tc":"(tcx|clsact)","msg":"link is guarded"/.test(log);
+  await waitFor(isLogged, { what: `the link in the log: ${log}`, timeoutMs: 10_000 });
   sync.kill(signal);
   expect(await sync.ended).toMatchObject({ exitCode: 0 });
   expect(attachedPrograms(node)).toEqual(before);

@@ -13,6 +13,7 @@ class FileClaimsWorld implements ClaimsWorld {
   static async make(): Promise<FileClaimsWorld> {
     const world = new FileClaimsWorld(await mkdtemp(join(tmpdir(), "claims-")));
     await mkdir(join(world.path, "blocks"), { recursive: true });
+    await mkdir(join(world.path, "nodes"));
     await writeFile(join(world.path, "cluster.json"), '{"kind": "ClusterSettings"}');
     return world;
   }
@@ -28,6 +29,11 @@ class FileClaimsWorld implements ClaimsWorld {
 
   put(name: string, data: unknown): Promise<void> {
     return writeFile(join(this.path, "blocks", `${name}.json`), JSON.stringify(data));
+  }
+
+  async putNode(name: string, data: unknown): Promise<void> {
+    await mkdir(join(this.path, "nodes"), { recursive: true });
+    await writeFile(join(this.path, "nodes", `${name}.json`), JSON.stringify(data));
   }
 
   goAway(): Promise<void> {
@@ -88,6 +94,11 @@ describe("FileBlockClaims", () => {
       `Cannot claim the block "10.100.0.0/26": no datastore is in "${world.path}", ENOENT`,
     );
     expect(await names()).toEqual([]);
+  });
+
+  test("believes of no node that it is gone while the directory of the nodes is", async () => {
+    await rm(join(world.path, "nodes"), { recursive: true });
+    await expect(claims.hasNode("node1")).rejects.toThrow('Cannot look for the node "node1": ENOENT');
   });
 
   test("names the directory that cannot be written", async () => {

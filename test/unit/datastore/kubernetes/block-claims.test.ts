@@ -9,6 +9,7 @@ async function makeWorld(): Promise<ClaimsWorld> {
   return {
     open: () => new KubernetesBlockClaims(new KubernetesApi(credentials)),
     put: async (name, data) => server.put("IPBlock", name, { spec: data }),
+    putNode: async (name, data) => server.put("Node", name, { spec: data }),
     goAway: () => server.goAway(),
     comeBack: () => server.comeBack(),
     close,

@@ -3,11 +3,12 @@ import { type ClaimsWorld, describeBlockClaims } from "../../../lib/block-claims
 import { MemoryClaims } from "../../../lib/memory-claims.ts";
 
 class MemoryClaimsWorld implements ClaimsWorld {
-  readonly #documents = new Map<string, unknown>();
+  readonly #blocks = new Map<string, unknown>();
+  readonly #nodes = new Map<string, unknown>();
   #isAway = false;
 
   open(): BlockClaims {
-    return new MemoryClaims(this.#documents, () => {
+    return new MemoryClaims({ blocks: this.#blocks, nodes: this.#nodes }, () => {
       if (this.#isAway) {
         throw new Error("the datastore is away");
       }
@@ -15,7 +16,11 @@ class MemoryClaimsWorld implements ClaimsWorld {
   }
 
   async put(name: string, data: unknown): Promise<void> {
-    this.#documents.set(name, data);
+    this.#blocks.set(name, data);
+  }
+
+  async putNode(name: string, data: unknown): Promise<void> {
+    this.#nodes.set(name, data);
   }
 
   async goAway(): Promise<void> {
