@@ -62,7 +62,7 @@ static __always_inline bool is_ours(void *context, __u32 ifindex, const struct i
 	__u32 destination = bpf_ntohl(outer->daddr);
 
 	/* 127/8 is delivered under route_localnet; 224/4 when joined; 255.255.255.255 always. */
-	if (destination >> 24 == 127 || destination >> 28 == 14 || destination == 0xffffffff)
+	if (is_loopback(outer->daddr) || destination >> 28 == 14 || destination == 0xffffffff)
 		return true;
 	if (bpf_map_lookup_elem(&locals, &outer->daddr))
 		return true;

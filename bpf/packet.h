@@ -14,6 +14,9 @@
 
 #define IP_OFFSET_MASK 0x1fff /* RFC 791, host order: where in the packet the fragment lies, in units of 8 bytes */
 
+/* Bytes of a frame in which a link header (with GRE over IPv4 at most 76) and IPv4 headers of 60 and 20 surely end. */
+#define HEADERS_LIMIT 256
+
 /* IEEE 802.1Q: follows an ethertype of 0x8100 or 0x88a8. */
 struct vlan_tag {
 	__be16 control;
@@ -43,22 +46,43 @@ static __always_inline bool is_later_fragment(const struct iphdr *header)
 	return header->frag_off & bpf_htons(IP_OFFSET_MASK);
 }
 
-/* Copies bytes that begin `offset` behind the start of the network header; clears the copy when they are not there. */
-static __always_inline int load_network(struct __sk_buff *skb, __u32 offset, void *to, __u32 length)
+static __always_inline bool is_loopback(__be32 address)
 {
-	return bpf_skb_load_bytes_relative(skb, offset, to, length, BPF_HDR_START_NET);
+	return (address & bpf_htonl(0xff000000)) == bpf_htonl(0x7f000000);
 }
 
 /*
- * Fills in all but the protocol, which is known to be IPIP. `skipped` bytes of the frame lie before the outer header;
- * `tags` bytes of VLAN tags lie between what the kernel calls the network header and the outer one.
+ * Copies bytes that begin `offset` behind the start of the frame, also out of the page fragments of the skb. False, and
+ * the copy cleared, when the frame ends before or inside them.
  */
-static __always_inline void load_headers(struct __sk_buff *skb, __u32 tags, __u32 skipped, struct ipip_packet *packet)
+static __always_inline bool load(struct __sk_buff *skb, __u32 offset, void *to, __u32 length)
 {
-	packet->available = skb->len - skipped;
-	load_network(skb, tags, &packet->outer, sizeof(packet->outer));
-	load_network(skb, tags + header_length(&packet->outer), &packet->inner, sizeof(packet->inner));
+	return bpf_skb_load_bytes(skb, offset, to, length) == 0;
+}
 
+/* The same from the start of the network header, but out of the linear part of the skb alone: that is all it reaches. */
+static __always_inline bool load_linear_network(struct __sk_buff *skb, __u32 offset, void *to, __u32 length)
+{
+	return bpf_skb_load_bytes_relative(skb, offset, to, length, BPF_HDR_START_NET) == 0;
+}
+
+/*
+ * Moves headers that lie in page fragments into the linear part, which takes an allocation and so can fail. Packet
+ * pointers are not valid any more.
+ */
+static __always_inline void make_headers_linear(struct __sk_buff *skb)
+{
+	__u32 linear = skb->data_end - skb->data;
+	__u32 wanted = skb->len < HEADERS_LIMIT ? skb->len : HEADERS_LIMIT;
+
+	if (linear < wanted)
+		bpf_skb_pull_data(skb, wanted);
+}
+
+/* Fills in the lengths, once the outer header is there. */
+static __always_inline void measure(const struct __sk_buff *skb, __u32 available, struct ipip_packet *packet)
+{
+	packet->available = available;
 	packet->total_length = bpf_ntohs(packet->outer.tot_len);
 	/* GRO above 64 KiB (BIG TCP, 6.3 and later) leaves 0 in the field, as the length does not fit. */
 	if (packet->total_length == 0 && skb->gso_size)
@@ -78,7 +102,7 @@ static __always_inline bool load_ipip_from_ethernet_skb(struct __sk_buff *skb, s
 
 #pragma unroll
 	for (int tags = 0; tags < 2 && is_vlan(ethertype); tags++) {
-		if (bpf_skb_load_bytes(skb, network, &tag, sizeof(tag)) < 0)
+		if (!load(skb, network, &tag, sizeof(tag)))
 			return false;
 		ethertype = tag.ethertype;
 		network += sizeof(tag);
@@ -90,27 +114,39 @@ static __always_inline bool load_ipip_from_ethernet_skb(struct __sk_buff *skb, s
 
 	if ((void *)(linear + 1) <= (void *)(long)skb->data_end)
 		protocol = *linear;
-	/* The byte may lie in a page fragment of the skb, where only the helper reaches. */
-	else if (bpf_skb_load_bytes(skb, network + offsetof(struct iphdr, protocol), &protocol, sizeof(protocol)) < 0)
+	else if (!load(skb, network + offsetof(struct iphdr, protocol), &protocol, sizeof(protocol)))
 		return false;
 	if (protocol != IPPROTO_IPIP)
 		return false;
-	load_headers(skb, network - sizeof(struct ethhdr), network, packet);
+	load(skb, network, &packet->outer, sizeof(packet->outer));
+	load(skb, network + header_length(&packet->outer), &packet->inner, sizeof(packet->inner));
+	measure(skb, skb->len - network, packet);
 	return true;
 }
 
-/*
- * tc on every other link: with no link header (tun, wireguard, gre) or with one of its own (InfiniBand), so that only
- * the kernel knows where the network header starts. How long a link header was it does not tell.
- */
-static __always_inline bool load_ipip_from_raw_skb(struct __sk_buff *skb, struct ipip_packet *packet)
+static __always_inline bool is_known_not_ipip(struct __sk_buff *skb)
 {
 	__u8 protocol;
 
-	if (skb->protocol != bpf_htons(ETH_P_IP) ||
-	    load_network(skb, offsetof(struct iphdr, protocol), &protocol, sizeof(protocol)) < 0 || protocol != IPPROTO_IPIP)
+	return load_linear_network(skb, offsetof(struct iphdr, protocol), &protocol, sizeof(protocol)) &&
+	       protocol != IPPROTO_IPIP;
+}
+
+/*
+ * tc on every other link: with no link header (tun, wireguard), with one of its own (InfiniBand), or with that of the
+ * packet that it came in (gre). Only the kernel knows where the network header starts, and does not tell how long what
+ * lies before it is. A packet whose protocol cannot be read, for want of memory too, is taken for IPIP that ends early.
+ */
+static __always_inline bool load_ipip_from_raw_skb(struct __sk_buff *skb, struct ipip_packet *packet)
+{
+	if (skb->protocol != bpf_htons(ETH_P_IP) || is_known_not_ipip(skb))
 		return false;
-	load_headers(skb, 0, 0, packet);
+	make_headers_linear(skb);
+	if (is_known_not_ipip(skb))
+		return false;
+	load_linear_network(skb, 0, &packet->outer, sizeof(packet->outer));
+	load_linear_network(skb, header_length(&packet->outer), &packet->inner, sizeof(packet->inner));
+	measure(skb, skb->len, packet);
 	return true;
 }
 

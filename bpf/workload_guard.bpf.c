@@ -50,16 +50,7 @@ static __noinline int drop(struct pod_link *link, enum pod_drop reason, __u32 by
 	return TC_ACT_SHOT;
 }
 
-/*
- * Copies what follows the Ethernet header, also out of the page fragments of the skb, which a pod's packet socket can put
- * it into: the relative helper reaches only the linear part. Behind a tag in metadata it is where it is without. False
- * when the packet ends inside of it.
- */
-static __always_inline bool load(struct __sk_buff *skb, void *to, __u32 length)
-{
-	return bpf_skb_load_bytes(skb, sizeof(struct ethhdr), to, length) == 0;
-}
-
+/* Behind a VLAN tag in metadata the header is where it is without. */
 static __always_inline bool load_ipv4(struct __sk_buff *skb, struct iphdr *header)
 {
 	const struct iphdr *linear = (void *)(long)skb->data + sizeof(struct ethhdr);
@@ -68,19 +59,13 @@ static __always_inline bool load_ipv4(struct __sk_buff *skb, struct iphdr *heade
 		*header = *linear;
 		return true;
 	}
-	return load(skb, header, sizeof(*header));
+	return load(skb, sizeof(struct ethhdr), header, sizeof(*header));
 }
 
 static __always_inline bool is_ipv4_on_ethernet(const struct arp_packet *arp)
 {
 	return arp->hardware_type == bpf_htons(HARDWARE_ETHERNET) && arp->protocol_type == bpf_htons(ETH_P_IP) &&
 	       arp->hardware_length == ETH_ALEN && arp->protocol_length == sizeof(arp->sender);
-}
-
-/* The host delivers such a packet where route_localnet is on, as "portmap" switches it on. */
-static __always_inline bool is_loopback(__be32 address)
-{
-	return (address & bpf_htonl(0xff000000)) == bpf_htonl(0x7f000000);
 }
 
 static __always_inline bool is_allowed_source(const struct pod_link *link, __be32 source)
@@ -130,7 +115,7 @@ static __always_inline int judge_ipv4(struct __sk_buff *skb, struct pod_link *li
 		return drop(link, POD_DROP_UNSPECIFIED_SOURCE, skb->len);
 	if (!may_send_from(link, header.saddr))
 		return drop(link, POD_DROP_SPOOFED_SOURCE, skb->len);
-	/* An allowed source such as 0.0.0.0/0 covers it. */
+	/* The host delivers it where "portmap" switched route_localnet on; an allowed source such as 0.0.0.0/0 covers it. */
 	if (is_loopback(header.saddr) || is_loopback(header.daddr))
 		return drop(link, POD_DROP_LOOPBACK, skb->len);
 	if (header.protocol != IPPROTO_IPIP)
@@ -149,7 +134,7 @@ static __always_inline int judge_arp(struct __sk_buff *skb, struct pod_link *lin
 {
 	struct arp_packet arp;
 
-	if (!load(skb, &arp, sizeof(arp)) || !is_ipv4_on_ethernet(&arp))
+	if (!load(skb, sizeof(struct ethhdr), &arp, sizeof(arp)) || !is_ipv4_on_ethernet(&arp))
 		return drop(link, POD_DROP_MALFORMED, skb->len);
 	/* A probe for somebody else with the address (RFC 5227): no entry is made or changed, by no answer either. */
 	if (arp.sender == 0)

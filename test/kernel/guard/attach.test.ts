@@ -102,6 +102,19 @@ test("tc judges packets of a link without Ethernet header", async () => {
   expect(await world.verdictsOf(3)).toEqual({ "not-member": 1, nested: 1, member: 1 });
 });
 
+test("tc judges packets of a link without Ethernet header that end early", async () => {
+  await world.node.ipBatch("tuntap add tun0 mode tun", "link set tun0 up");
+  const link = await world.link("tun0");
+  world.enter(() => world.guard.attach(link, "tc"));
+  world.setMembers([MEMBER]);
+  const member = frame(ipv4(MEMBER, NODE), ...inner);
+  const tcp = frame(ipv4(STRANGER, NODE, { protocol: 6 }), data(20));
+  // Who cannot see the protocol, up to 9 bytes, takes it for 4: where a link header is unknown the stack might.
+  const ends = (packet: Buffer) => [1, 9, 10, 19].map((end) => packet.subarray(0, end));
+  await world.receiveByTun("tun0", ...ends(tcp), ...ends(member), member);
+  expect(await world.verdictsOf(7)).toEqual({ malformed: 6, member: 1 });
+});
+
 test("setLocals() protects the listed addresses also where the kernel would send them on", async () => {
   const link = await world.link();
   world.enter(() => world.guard.attach(link, "tc"));
@@ -149,6 +162,25 @@ describe("attach()", () => {
       expect(await world.verdictsOf(3)).toEqual({ "not-member": 1, member: 2 });
     },
   );
+
+  test("by xdp-generic judges headers in page fragments, which the kernel makes linear for it", async () => {
+    await setJumboFrames();
+    const link = await world.link();
+    world.enter(() => world.guard.attach(link, "xdp-generic"));
+    world.setMembers([MEMBER]);
+    const padding = data(4200, 0); // more than a page: the kernel keeps a smaller frame in one piece
+    const nested = frame(eth(NODE_MAC), ipv4(MEMBER, NODE), ipv4(STRANGER, NODE), ...inner, padding);
+    const frames = [STRANGER, MEMBER].map((source) => frame(eth(NODE_MAC), ipv4(source, NODE), ...inner, padding));
+    await world.receiveInFragments("e0", { first: 14, last: 63 }, nested, ...frames);
+    expect(await world.verdictsOf(200)).toEqual({ nested: 50, "not-member": 50, member: 100 });
+  });
+
+  test("keeps tc where a frame can be in several buffers, of which XDP would see the first alone", async () => {
+    await setJumboFrames();
+    const link = await world.link();
+    expect(refusal(() => world.guard.attach(link, "xdp-native"))).toMatchObject({ reason: "refused" });
+    expect(attachments()).toEqual(new Map([[link.index, { tc: tcHook, xdp: undefined }]]));
+  });
 
   test("changes nothing when the link is guarded in this way", async () => {
     const link = await world.link();
@@ -379,6 +411,11 @@ async function loadForeign(): Promise<BpfObject> {
   const object = BpfObject.open(await compileForeign(), { name: "foreign" });
   object.load();
   return object;
+}
+
+async function setJumboFrames(): Promise<void> {
+  await world.node.ip("link", "set", "e0", "mtu", "9000");
+  await world.neighbour.ip("link", "set", "e1", "mtu", "9000");
 }
 
 function refusal(action: () => void): unknown {

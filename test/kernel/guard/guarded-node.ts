@@ -121,6 +121,24 @@ export class GuardedNode {
     await this.node.run({ file: "python3", args: [script, "tun", name], input: hexLines(packets) });
   }
 
+  /**
+   * Lets the node receive frames on a link, each once for every length of the linear part of its skb from `first` to
+   * `last` bytes, with all behind that in page fragments.
+   *
+   * @param by the cable, or a link of the node itself
+   * @param frames longer than a page, of 4096 bytes: the kernel keeps others in one piece
+   */
+  async receiveInFragments(
+    by: "e0" | "lo" | "tun0",
+    { first, last }: { readonly first: number; readonly last: number },
+    ...frames: readonly Uint8Array[]
+  ): Promise<void> {
+    const sender = by === "e0" ? this.neighbour : this.node;
+    const mode = by === "tun0" ? "tun-fragments" : "fragments";
+    const args = [script, mode, by === "e0" ? "e1" : by, String(first), String(last)];
+    await sender.run({ file: "python3", args, input: hexLines(frames) });
+  }
+
   /** Sends a frame without end. @returns stops it and says how many were sent */
   async flood(frame: Uint8Array): Promise<() => Promise<number>> {
     const args = [script, "flood", "e1", Buffer.from(frame).toString("hex")];

@@ -288,20 +288,47 @@ describe("with real frames", () => {
     expect(reasons()).toEqual({ "spoofed-arp": 1, malformed: 1, "other-ethertype": 1 });
   });
 
-  test("headers that the pod's socket put into a page fragment are judged as all others", async () => {
-    await world.node.ip("link", "set", "e0", "mtu", "9000");
-    await world.neighbour.ip("link", "set", "e1", "mtu", "9000");
-    pod.protect();
-    const padding = data(5000, 0); // more than a page: the kernel keeps a smaller frame in one piece
-    await sendInFragments(
-      frame(eth(NODE_MAC), arp(POD, NODE), padding),
-      frame(eth(NODE_MAC), arp(OTHER_POD, NODE), padding),
-      frame(eth(NODE_MAC), ipv4(POD, NODE), udp(1, 2), padding),
-      frame(eth(NODE_MAC), ipv4(POD, "127.0.0.1"), udp(1, 2), padding),
-      frame(eth(NODE_MAC), ipv4(OTHER_POD, NODE), udp(1, 2), padding),
-    );
-    await waitFor(() => dropped() >= 3, { what: "3 frames dropped", timeoutMs: 5000 });
-    expect(reasons()).toEqual({ "spoofed-arp": 1, loopback: 1, "spoofed-source": 1 });
+  describe("headers that the pod's socket put into page fragments", () => {
+    const padding = data(4200, 0); // more than a page: the kernel keeps a smaller frame in one piece
+    const linear = { first: 14, last: 14 + 28 }; // from the Ethernet header alone to all of ARP
+    const each = linear.last - linear.first + 1;
+
+    beforeEach(async () => {
+      await world.node.ip("link", "set", "e0", "mtu", "9000");
+      await world.neighbour.ip("link", "set", "e1", "mtu", "9000");
+    });
+
+    test("are judged as all others", async () => {
+      pod.protect();
+      await world.receiveInFragments(
+        "e0",
+        linear,
+        frame(eth(NODE_MAC), arp(POD, NODE), padding),
+        frame(eth(NODE_MAC), arp(OTHER_POD, NODE), padding),
+        frame(eth(NODE_MAC), ipv4(POD, NODE), udp(1, 2), padding),
+        frame(eth(NODE_MAC), ipv4(POD, "127.0.0.1"), udp(1, 2), padding),
+        frame(eth(NODE_MAC), ipv4(POD, NODE, { protocol: 4 }), padding),
+        frame(eth(NODE_MAC), ipv4(OTHER_POD, NODE), udp(1, 2), padding),
+      );
+      await waitFor(() => dropped() >= 4 * each, { what: "four kinds of frames dropped", timeoutMs: 5000 });
+      expect(reasons()).toEqual({ "spoofed-arp": each, loopback: each, ipip: each, "spoofed-source": each });
+    });
+
+    test("are judged as all others where the pod may send protocol 4", async () => {
+      pod.protect({ allowIpip: true });
+      const inner = [ipv4(OTHER_POD, POD), udp(1, 2), padding] as const;
+      await world.receiveInFragments(
+        "e0",
+        linear,
+        frame(eth(NODE_MAC), ipv4(POD, "10.0.0.99"), ...inner),
+        frame(eth(NODE_MAC), vlan(0), ipv4(POD, "10.0.0.99", { optionBytes: 40 }), ...inner),
+        frame(eth(NODE_MAC), ipv4(POD, NODE), ...inner),
+        frame(eth(NODE_MAC), ipv4(OTHER_POD, NODE), ...inner),
+      );
+      await waitFor(() => dropped() >= each, { what: "the last kind of frames dropped", timeoutMs: 5000 });
+      expect(world.verdicts()).toEqual({ transit: 2 * each, "not-member": each });
+      expect(reasons()).toEqual({ "spoofed-source": each });
+    });
   });
 
   test("200 invented senders of ARP do not get into the host's neighbour table, with the check off they would", async () => {
@@ -395,21 +422,6 @@ test("upgrade() is content with a link that is gone, and goes on to the others",
   using pinned = BpfProgram.openPinned(join(world.pinDirectory, "programs/guard_workload"));
   expect(attachedProgram()).toBe(pinned.id);
 });
-
-/** By a packet socket that tells the kernel to keep 14 bytes in one piece: an skb with all behind them in page fragments. */
-async function sendInFragments(...frames: readonly Buffer[]): Promise<void> {
-  const script = `
-import socket, struct, sys
-SOL_PACKET, PACKET_VNET_HDR = 263, 15
-sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-sender.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
-sender.bind(("e1", 0))
-for line in sys.stdin:
-    sender.send(struct.pack("=BBHHHH", 0, 0, 14, 0, 0, 0) + bytes.fromhex(line))
-`;
-  const input = frames.map((each) => `${each.toString("hex")}\n`).join("");
-  await world.neighbour.run({ file: "python3", args: ["-c", script], input });
-}
 
 /** @returns what the host hears on port 9999, on whatever address, from now on; it ends with the test */
 async function listenToUdp(): Promise<() => string[]> {
