@@ -151,11 +151,10 @@ export class Pool {
   async #exhausted(action: string, node: NodeAddresses): Promise<CniError> {
     const { usable, leased } = await this.#counts(node);
     const { blocks } = node;
-    const where =
-      blocks.length === 0 ? ", the node has no block" : ` in ${blocks.length} blocks (${blocks.join(", ")})`;
+    const where = blocks.length === 0 ? "the node has no block" : `blocks ${blocks.length} (${blocks.join(", ")})`;
     return new CniError(
       CniCode.PoolExhausted,
-      `${action}: no address is free, ${leased} of ${usable} are leased${where}`,
+      `${action}: no address is free, leases ${leased} of ${usable}, ${where}`,
     );
   }
 

@@ -143,7 +143,7 @@ test("ADD says that every address is leased", async () => {
   expect(exitCode).toBe(1);
   expect(json).toMatchObject({
     code: 100,
-    msg: `Cannot reserve an address for "c2": none of 1 in the node's blocks (10.100.15.128/31) is free`,
+    msg: `Cannot reserve an address for "c2": no address is free, leases 1 of 1, blocks 1 (10.100.15.128/31)`,
   });
   expect(await node.hostLinks()).toHaveLength(1);
   await node.call("DEL", { containerId: "c1", netns: one });

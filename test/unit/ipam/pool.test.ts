@@ -86,14 +86,14 @@ test("reserve() says how many leases and blocks there are when no address is fre
   await expect(reserve("late", two)).rejects.toMatchObject({
     code: 100,
     message:
-      'Cannot reserve an address for "late": no address is free, 3 of 3 are leased in 2 blocks (10.0.9.0/31, 10.0.1.0/31)',
+      'Cannot reserve an address for "late": no address is free, leases 3 of 3, blocks 2 (10.0.9.0/31, 10.0.1.0/31)',
   });
 });
 
 test("reserve() refuses on a node without blocks", async () => {
   await expect(reserve("early", { blocks: [] })).rejects.toMatchObject({
     code: 100,
-    message: 'Cannot reserve an address for "early": no address is free, 0 of 0 are leased, the node has no block',
+    message: 'Cannot reserve an address for "early": no address is free, leases 0 of 0, the node has no block',
   });
 });
 
