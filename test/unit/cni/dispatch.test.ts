@@ -30,10 +30,6 @@ test.each([
     'field "runDir" is "/run/\\u0000x", allowed is an absolute path of at most 4095 bytes without NUL',
   ],
   [
-    { stateDir: `/${"é".repeat(2048)}` },
-    `field "stateDir" is "/${"é".repeat(79)}…", allowed is an absolute path of at most 4095 bytes without NUL`,
-  ],
-  [
     { log: { file: "/\0" } },
     'field "log.file" is "/\\u0000", allowed is an absolute path of at most 4095 bytes without NUL',
   ],
@@ -92,7 +88,7 @@ test.each([{}, { cniVersion: "" }])("an error is told in the oldest version to a
 
 test("DEL refuses a path that nothing can be at: it cannot do its work without", async () => {
   const call = { ...environment, CNI_COMMAND: "DEL" };
-  for (const runDir of ["/run/\0", `/${"x".repeat(4095)}`]) {
+  for (const runDir of ["/run/\0", `/${"x".repeat(4095)}`, `/${"é".repeat(2048)}`]) {
     expect(await failure(JSON.stringify({ ...config, runDir }), call)).toMatchObject({
       code: 7,
       msg: expect.stringContaining('field "runDir"'),
@@ -118,7 +114,6 @@ test.each([
   ['{"cniVersion":"0.9.9-a.later.one"}', "0.9.9-a.later.one"],
   [`{"cniVersion":"${"9".repeat(20)}"}`, "9".repeat(20)],
   [`{"cniVersion":"${"9".repeat(21)}"}`, "1.1.0"],
-  [`{"cniVersion":"${"9".repeat(1_000_000)}"}`, "1.1.0"],
   ['{"cniVersion":7}', "1.1.0"],
   ['{"cniVersion":""}', "0.1.0"],
   ["{}", "0.1.0"],
