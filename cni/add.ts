@@ -2,9 +2,11 @@
 import { isDeepStrictEqual } from "node:util";
 import { CniCode, CniError, convertResult, parseResult } from "@containernetworking/cni-types-ts";
 import type { WorkloadGuard } from "../src/guard/workload-guard.ts";
+import { describeOwner } from "../src/ipam/lease-store.ts";
+import { momentNow } from "../src/linux/moment.ts";
 import { namespaceId } from "../src/linux/namespace.ts";
 import type { NodeState } from "../src/node-state.ts";
-import { type Attached, monotonicNow, type WorkloadEndpoint } from "../src/workload/endpoint.ts";
+import type { Attached, WorkloadEndpoint } from "../src/workload/endpoint.ts";
 import { type Attachment, hostLinkName, unsignedLinkName } from "./attachment.ts";
 import type { PluginConfiguration } from "./config.ts";
 import { tryLockContainer } from "./container-lock.ts";
@@ -61,6 +63,7 @@ export async function add(request: AddRequest, host: Host): Promise<Added> {
     if (same) {
       return { answer: answer(same), isNew: false };
     }
+    requireSameAddress(earlier, request.wishes);
     try {
       return { answer: answer(await attach(request, { node, guard, mtu, earlier }, making, pod)), isNew: true };
     } catch (error) {
@@ -106,8 +109,20 @@ async function unchanged(
     (problem) => problem === undefined,
     () => false, // another plugin reports it as its error
   );
-  const isWhole = isHeld && (await firstDifference(attachment, attached, host, pod)) === undefined;
+  const wanted = { ...attached, permissions: config.guard };
+  const isWhole = isHeld && (await firstDifference(attachment, wanted, host, pod)) === undefined;
   return isWhole ? attached : undefined;
+}
+
+/** What is there is not taken down for a wish that cannot be met. */
+function requireSameAddress(earlier: WorkloadEndpoint | undefined, { address }: Wishes): void {
+  const addresses = earlier?.attached?.addresses ?? [];
+  if (earlier && address !== undefined && addresses.length > 0 && !addresses.includes(address)) {
+    throw new CniError(
+      CniCode.Conflict,
+      `Cannot give ${address} to ${describeOwner(earlier.owner)}: it has ${addresses.join(", ")} already, allowed is one address an interface`,
+    );
+  }
 }
 
 interface Ground {
@@ -135,7 +150,7 @@ async function attach(
     stateDir: config.stateDir,
     ipam: ipam.type,
     time: new Date().toISOString(),
-    began: monotonicNow(),
+    began: momentNow(),
     permissions: config.guard,
   };
   await step("begin the endpoint", () => endpoints.save(endpoint));
@@ -164,17 +179,17 @@ async function attach(
   return attached;
 }
 
-/** By their names, which takes no longer on a node with many pods. */
+/** Where nothing is known of an earlier ADD by their names, which takes no longer on a node with many pods. */
 async function removeEarlierLinks(host: Host, attachment: Attachment, earlier?: WorkloadEndpoint): Promise<void> {
-  const name = hostLinkName(attachment);
-  for (const each of new Set([unsignedLinkName(attachment), name, earlier?.attached?.hostLink.name ?? name])) {
-    const link = await host.netlink.linkByName(each);
-    if (link && hostLinksOf(attachment, earlier, [link]).length > 0) {
-      await removeHostLink(host, link);
-    }
+  const { netlink } = host;
+  const names = [unsignedLinkName(attachment), hostLinkName(attachment)];
+  const links = earlier ? await netlink.links() : await Promise.all(names.map((name) => netlink.linkByName(name)));
+  const present = links.filter((link) => link !== undefined);
+  for (const link of hostLinksOf(attachment, earlier, present)) {
+    await removeHostLink(host, link);
   }
   if (earlier) {
-    await forgetLinkOf(earlier, await host.netlink.links(), host);
+    await forgetLinkOf(earlier, present, host);
   }
 }
 

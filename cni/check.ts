@@ -23,7 +23,7 @@ export async function check(request: CheckRequest, host: Host): Promise<void> {
       'Cannot use the network configuration: field "prevResult" is missing, CHECK needs what ADD answered',
     );
   }
-  const wanted = await wantedOf(attachment, parseResult(config.prevResult, config.cniVersion), host);
+  const wanted = await wantedOf(request, parseResult(config.prevResult, config.cniVersion), host);
   const pod = await Pod.open(networkNamespace, host);
   try {
     const difference =
@@ -40,7 +40,11 @@ export async function check(request: CheckRequest, host: Host): Promise<void> {
  * The previous result counts, since plugins behind may have changed the pod's end; what it does not say, such as an MTU
  * before version 1.1.0, is known of the host's end only.
  */
-async function wantedOf(attachment: Attachment, previous: CniResult, { endpoints }: Host): Promise<Wanted> {
+async function wantedOf(
+  { attachment, config }: CheckRequest,
+  previous: CniResult,
+  { endpoints }: Host,
+): Promise<Wanted> {
   const name = hostLinkName(attachment);
   const { interfaces, ips, routes } = previous;
   if (!interfaces.some((each) => each.name === name && !each.sandbox)) {
@@ -54,6 +58,7 @@ async function wantedOf(attachment: Attachment, previous: CniResult, { endpoints
   const { attached } = (await endpoints.read(attachment)) ?? {};
   return {
     hostLink: { name },
+    permissions: config.guard,
     ...(attached && { mtu: attached.mtu, metric: attached.metric }),
     ...(podInterface.mtu === undefined ? {} : { podMtu: podInterface.mtu }),
     ...(podInterface.mac === undefined ? {} : { mac: podInterface.mac }),

@@ -72,7 +72,11 @@ export async function forgetLinkOf(
 }
 
 /** Where nobody knows which link a container had, the guard may remember one that went with the container. */
-export async function forgetGoneLinks({ guard, netlink, step }: Host): Promise<void> {
+export async function forgetGoneLinks({
+  guard,
+  netlink,
+  step,
+}: Pick<Host, "guard" | "netlink" | "step">): Promise<void> {
   const known = guard?.linkIndexes() ?? []; // first: a link that comes later is not mistaken for one that is gone
   const present = new Set((await netlink.links()).map(({ index }) => index));
   for (const index of known.filter((each) => !present.has(each))) {

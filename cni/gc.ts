@@ -1,8 +1,8 @@
 /** GC: takes back what no valid attachment stands for: CNI spec 1.1.0, section "GC". */
 import { type CniAttachment, CniError } from "@containernetworking/cni-types-ts";
-import { isSameOwner, type LeaseOwner } from "../src/ipam/lease-store.ts";
-import { monotonicNow } from "../src/workload/endpoint.ts";
-import type { Attachment } from "./attachment.ts";
+import { type LeaseOwner, ownerFileName } from "../src/ipam/lease-store.ts";
+import { isLater, momentNow } from "../src/linux/moment.ts";
+import { type Attachment, ownerOfAlias } from "./attachment.ts";
 import { lockContainer } from "./container-lock.ts";
 import { del, forgetGoneLinks } from "./del.ts";
 import type { Host } from "./host.ts";
@@ -21,7 +21,7 @@ export interface GcRequest {
  * the runtime could not yet know of it.
  */
 export async function gc({ network, valid, ipam, signal }: GcRequest, host: Host): Promise<void> {
-  const began = monotonicNow();
+  const began = momentNow();
   const isValid = (owner: LeaseOwner) =>
     valid.some(({ containerID, ifname }) => containerID === owner.containerId && ifname === owner.interfaceName);
   const failures: CniError[] = [];
@@ -30,7 +30,7 @@ export async function gc({ network, valid, ipam, signal }: GcRequest, host: Host
       const lock = await lockContainer(host.runDir, attachment.containerId, signal);
       try {
         const endpoint = await host.endpoints.read(attachment);
-        if (endpoint === undefined || endpoint.began < began) {
+        if (endpoint === undefined || !isLater(endpoint.began, began)) {
           await del(attachment, ipam, host);
           host.log.info(attachment, "attachment removed: it is not valid any more");
         }
@@ -42,6 +42,7 @@ export async function gc({ network, valid, ipam, signal }: GcRequest, host: Host
     }
   }
   await forgetGoneLinks(host);
+  await host.step("remove damaged endpoints", () => host.endpoints.removeDamaged());
   await ipam.gc();
   const [first] = failures;
   if (first !== undefined) {
@@ -51,9 +52,11 @@ export async function gc({ network, valid, ipam, signal }: GcRequest, host: Host
   }
 }
 
-/** By the endpoints of this run, and by the leases, which a reboot does not end. */
-async function attachmentsOf(network: string, { endpoints, leases }: Host): Promise<Attachment[]> {
-  const known = (await endpoints.list()).map(({ owner }) => owner).filter((owner) => owner.network === network);
+/** By the endpoints of this run, by the leases, which a reboot does not end, and by the links, which need no file. */
+async function attachmentsOf(network: string, { endpoints, leases, netlink }: Host): Promise<Attachment[]> {
+  const linked = (await netlink.links()).flatMap(({ alias }) => ownerOfAlias(alias) ?? []);
   const leased = await leases.ownersIn(network);
-  return [...known, ...leased.filter((owner) => !known.some((other) => isSameOwner(owner, other)))];
+  const known = (await endpoints.list()).map(({ owner }) => owner);
+  const all = [...linked, ...leased, ...known].filter((owner) => owner.network === network);
+  return [...new Map(all.map((owner) => [ownerFileName(owner), owner])).values()];
 }

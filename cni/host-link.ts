@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import { CniCode, CniError } from "@containernetworking/cni-types-ts";
 import { describeOwner } from "../src/ipam/lease-store.ts";
+import { isLater } from "../src/linux/moment.ts";
 import type { Link } from "../src/netlink/link.ts";
 import { mainTable, ownProtocol, type Route } from "../src/netlink/route.ts";
 import { NetlinkError } from "../src/netlink/socket.ts";
@@ -54,6 +55,9 @@ export function hostLinkSettings(name: string): [key: string, value: number][] {
     [`ipv4/conf/${name}/proxy_arp`, 1],
     [`ipv4/neigh/${name}/proxy_delay`, 0], // otherwise each answer waits up to 0.8 s
     [`ipv4/conf/${name}/forwarding`, 1],
+    // The guard checks sources, by all links of the pod. The kernel would drop what does not lead back by the same link,
+    // also in loose mode, since the link has no address; many systems have 1 or 2 as default.
+    [`ipv4/conf/${name}/rp_filter`, 0],
     [`ipv6/conf/${name}/accept_ra`, 0], // a pod must not give the host a route
   ];
   // All of IPv6 is missing where the kernel was started without it.
@@ -89,6 +93,9 @@ async function removeOlderHostLink(host: Host, name: string, { owner, began }: S
   }
   const refuse = (holder: string, allowed: string) =>
     conflict(`Cannot create the link "${name}": ${holder}, allowed is ${allowed}`);
+  if (link.name !== name) {
+    throw refuse(`"${link.name}" has it as another name`, "a name that is free");
+  }
   const other = ownerOfAlias(link.alias);
   if (other === undefined) {
     const alias = link.alias === undefined ? "no alias" : `the alias "${link.alias}"`;
@@ -99,7 +106,7 @@ async function removeOlderHostLink(host: Host, name: string, { owner, began }: S
     throw refuse(holder, "one network an interface");
   }
   const known = await host.endpoints.read(other);
-  if (known && known.began > began) {
+  if (known && isLater(known.began, began)) {
     throw refuse(`${holder}, which was added later`, "to replace an older sandbox of the pod");
   }
   await removeHostLink(host, link);

@@ -67,7 +67,7 @@ export async function requireNodeState({ runDir }: Pick<Host, "runDir">): Promis
 
 /** @throws CniError with `TryAgainLater` while sync has not loaded what checks the packets that pods send */
 export function requireGuard({ guard, runDir }: Pick<Host, "guard" | "runDir">): WorkloadGuard {
-  if (guard === undefined) {
+  if (guard?.canProtect !== true) {
     throw new CniError(
       CniCode.TryAgainLater,
       `Cannot add to the network yet: the workload guard is not in "${guardPinDirectory(runDir)}", sync has not loaded it on this node`,

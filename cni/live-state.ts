@@ -1,8 +1,10 @@
 /** What kernel and guard really have of an attachment, beside what they should have. */
+import { networkOf } from "../src/cidr.ts";
 import { readSysctl } from "../src/linux/sysctl.ts";
 import type { Link } from "../src/netlink/link.ts";
 import type { Netlink } from "../src/netlink/netlink.ts";
 import type { Route } from "../src/netlink/route.ts";
+import type { WorkloadEndpoint } from "../src/workload/endpoint.ts";
 import { type Attachment, linkAlias } from "./attachment.ts";
 import type { Host } from "./host.ts";
 import { hostLinkSettings, hostMac, hostRoute } from "./host-link.ts";
@@ -20,6 +22,8 @@ export interface Wanted {
   /** Destinations that lead to the host. */
   readonly routes: readonly string[];
   readonly metric?: number;
+  /** What the pod may send besides IPv4 from its own addresses. */
+  readonly permissions?: WorkloadEndpoint["permissions"];
 }
 
 /** @returns a sentence such as `the MTU of "eth0" in the pod is 1400, not 1480`; `undefined` when all is as wanted */
@@ -53,12 +57,19 @@ async function* hostLinkDifferences(attachment: Attachment, wanted: Wanted, host
   for (const [key, value] of hostLinkSettings(name)) {
     yield* differ(`the setting ${key}`, readSysctl(key), String(value));
   }
-  yield* guardDifferences(link, wanted.addresses, host);
+  if (link.masterIndex !== undefined) {
+    yield `the host link "${name}" is a port of another link, such as a bridge`;
+  }
+  yield* guardDifferences(link, wanted, host);
   const routes = wanted.addresses.map((address) => hostRoute(address, link.index));
   yield* routeDifferences("on the host", routes, host.netlink);
 }
 
-function* guardDifferences({ index, name }: Link, addresses: readonly string[], { guard }: Host): Generator<string> {
+function* guardDifferences(
+  { index, name }: Link,
+  { addresses, permissions }: Wanted,
+  { guard }: Host,
+): Generator<string> {
   if (guard?.isAttached(index) !== true) {
     yield `the workload guard is not attached to the host link "${name}"`;
   }
@@ -68,6 +79,13 @@ function* guardDifferences({ index, name }: Link, addresses: readonly string[], 
   }
   const guarded = policy?.addresses ?? [];
   yield* differ(`what the workload guard lets the pod send from on "${name}"`, list(guarded), list(addresses));
+  if (permissions) {
+    const { allowedSources, allowIpip, allowIpv6 } = permissions;
+    const networks = allowedSources.map((cidr) => networkOf(cidr).text);
+    yield* differ(`what it may send from besides on "${name}"`, list(policy?.allowedSources ?? []), list(networks));
+    yield* differ(`whether it may send IPIP on "${name}"`, policy?.flags["allow-ipip"], allowIpip);
+    yield* differ(`whether it may send IPv6 on "${name}"`, policy?.flags["allow-ipv6"], allowIpv6);
+  }
 }
 
 async function* podDifferences(interfaceName: string, wanted: Wanted, { netlink }: Pod): AsyncGenerator<string> {
@@ -127,13 +145,15 @@ async function* routeDifferences(
   }
 }
 
-function* differ(what: string, actual: string | number | undefined, wanted: string | number | undefined) {
+type Value = string | number | boolean | undefined;
+
+function* differ(what: string, actual: Value, wanted: Value) {
   if (actual !== wanted) {
     yield `${what} is ${show(actual)}, not ${show(wanted)}`;
   }
 }
 
-function show(value: string | number | undefined): string {
+function show(value: Value): string {
   return value === undefined ? "missing" : JSON.stringify(value);
 }
 

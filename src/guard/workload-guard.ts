@@ -1,7 +1,7 @@
 /** The workload guard of this node: what each pod may send, checked where it enters the host. */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
-import { BpfError, supportsTcx } from "libbpf-ts";
+import { BpfError, BpfProgram, supportsTcx } from "libbpf-ts";
 import { Attachments } from "./attachments.ts";
 import type { Device } from "./hook.ts";
 import {
@@ -46,25 +46,27 @@ const goneCodes: ReadonlySet<string> = new Set(["ENODEV", "ENOENT", "ENOLINK"]);
  * it at once, each for links of its own.
  */
 export class WorkloadGuard {
-  readonly #pinned: Pinned<(typeof mapNames)[number], typeof programName>;
+  readonly #pinned: Pinned<(typeof mapNames)[number], never>;
+  readonly #program: BpfProgram | undefined;
   readonly #attachments: Attachments;
   readonly #hook = supportsTcx() ? "tcx" : "clsact";
 
   /** @returns `undefined` while sync has not pinned the guard in the directory */
   static openPinned(pinDirectory: string): WorkloadGuard | undefined {
-    try {
-      return new WorkloadGuard(pinDirectory);
-    } catch (error) {
-      if (error instanceof BpfError && error.code === "ENOENT") {
-        return undefined;
-      }
-      throw error;
-    }
+    return undefinedWhenMissing(() => new WorkloadGuard(pinDirectory));
   }
 
   private constructor(pinDirectory: string) {
-    this.#pinned = openPinned(pinDirectory, mapNames, [programName]);
+    this.#pinned = openPinned(pinDirectory, mapNames, []);
+    this.#program = undefinedWhenMissing(() =>
+      BpfProgram.openPinned(join(pinDirectory, pinFolders.programs, programName)),
+    );
     this.#attachments = new Attachments(join(pinDirectory, pinFolders.podLinks), programName);
+  }
+
+  /** Whether the program is pinned too. Without it what is known can be taken back, which needs the maps alone. */
+  get canProtect(): boolean {
+    return this.#program !== undefined;
   }
 
   /**
@@ -77,6 +79,7 @@ export class WorkloadGuard {
   protect(link: Device, policy: WorkloadPolicy): void {
     requireAtMost(podAddressesLimit, policy.addresses, "addresses of one interface");
     requireAtMost(allowedSourcesLimit, policy.allowedSources, "allowed sources of one interface");
+    this.#requireProgram();
     const entry = this.#replacing(link.index, policy);
     const { pod_links, container_addresses } = this.#pinned.maps;
     const index = encodeUint32(link.index);
@@ -85,7 +88,7 @@ export class WorkloadGuard {
     for (const address of entry.addresses) {
       container_addresses.set(encodeContainerAddress(entry.container, address), index);
     }
-    this.#attachments.attach(this.#hook, link, this.#pinned.programs[programName]);
+    this.#attachments.attach(this.#hook, link, this.#requireProgram());
   }
 
   /** From now on nothing that the pod sends passes. Content when nothing is known of the link. */
@@ -146,10 +149,18 @@ export class WorkloadGuard {
   /** Gives up this process's descriptors; everything goes on as it is. */
   close(): void {
     closePinned(this.#pinned);
+    this.#program?.close();
   }
 
   [Symbol.dispose](): void {
     this.close();
+  }
+
+  #requireProgram(): BpfProgram {
+    if (this.#program === undefined) {
+      throw new Error(`Cannot guard a link: the program "${programName}" is not pinned`);
+    }
+    return this.#program;
   }
 
   #entry(ifindex: number): PodLink | undefined {
@@ -161,7 +172,7 @@ export class WorkloadGuard {
   #exchange(ifindex: number): void {
     try {
       const device = { index: ifindex, name: String(ifindex) };
-      this.#attachments.attach(this.#hook, device, this.#pinned.programs[programName]);
+      this.#attachments.attach(this.#hook, device, this.#requireProgram());
     } catch (error) {
       if (!(error instanceof BpfError && goneCodes.has(error.code))) {
         throw error;
@@ -203,6 +214,17 @@ export class WorkloadGuard {
         container_addresses.delete(key);
       }
     }
+  }
+}
+
+function undefinedWhenMissing<Opened>(open: () => Opened): Opened | undefined {
+  try {
+    return open();
+  } catch (error) {
+    if (error instanceof BpfError && error.code === "ENOENT") {
+      return undefined;
+    }
+    throw error;
   }
 }
 

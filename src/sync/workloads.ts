@@ -4,9 +4,10 @@ import type { Logger } from "pino";
 import { ownerOfAlias } from "../../cni/attachment.ts";
 import { ownIpam } from "../../cni/config.ts";
 import { tryLockContainer } from "../../cni/container-lock.ts";
-import { del } from "../../cni/del.ts";
+import { del, forgetGoneLinks } from "../../cni/del.ts";
 import { closeHost, openHost } from "../../cni/host.ts";
 import { poolIpam } from "../../cni/ipam.ts";
+import { step } from "../../cni/step.ts";
 import { isPodLink } from "../guard/links.ts";
 import { guardPinDirectory } from "../guard/pins.ts";
 import { WorkloadGuard } from "../guard/workload-guard.ts";
@@ -27,8 +28,8 @@ export class Workloads {
   }
 
   /**
-   * At the start: takes back what ADDs and DELs left that were killed, and exchanges the guard's program on pods where it
-   * is another version. A call that is at work is left alone.
+   * At the start: takes back what ADDs and DELs left that were killed, has the guard forget links that are gone, and
+   * exchanges its program on pods where it is another version. A call that is at work is left alone.
    */
   async heal(): Promise<void> {
     for (const endpoint of (await this.#endpoints.list()).filter((each) => !isFinished(each))) {
@@ -42,7 +43,17 @@ export class Workloads {
       }
     }
     using guard = this.#openGuard();
+    await this.#forgetGoneLinks(guard);
     guard?.upgrade();
+  }
+
+  async #forgetGoneLinks(guard: WorkloadGuard | undefined): Promise<void> {
+    const netlink = Netlink.open();
+    try {
+      await forgetGoneLinks({ guard, netlink, step });
+    } finally {
+      netlink.close();
+    }
   }
 
   /**

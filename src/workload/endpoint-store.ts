@@ -18,10 +18,17 @@ export class EndpointStore {
 
   /** What cannot be read as an endpoint is left out. */
   async list(): Promise<WorkloadEndpoint[]> {
-    const found = (await readdir(this.#directory, { withFileTypes: true }).catch(noneWhenMissing)) ?? [];
-    const files = found.filter((entry) => entry.isFile() && !entry.name.startsWith("."));
-    const endpoints = await Promise.all(files.map(({ name }) => readEndpoint(join(this.#directory, name))));
+    const endpoints = await Promise.all((await this.#files()).map((path) => readEndpoint(path)));
     return endpoints.filter((endpoint) => endpoint !== undefined);
+  }
+
+  /** Nobody can tell whose they were. */
+  async removeDamaged(): Promise<void> {
+    for (const path of await this.#files()) {
+      if ((await readEndpoint(path)) === undefined) {
+        await rm(path, { force: true });
+      }
+    }
   }
 
   read(owner: LeaseOwner): Promise<WorkloadEndpoint | undefined> {
@@ -38,6 +45,12 @@ export class EndpointStore {
     const path = this.#path(owner);
     await rm(join(dirname(path), `.${basename(path)}.new`), { force: true }); // of a writer that was killed
     await rm(path, { force: true });
+  }
+
+  async #files(): Promise<string[]> {
+    const found = (await readdir(this.#directory, { withFileTypes: true }).catch(noneWhenMissing)) ?? [];
+    const files = found.filter((entry) => entry.isFile() && !entry.name.startsWith("."));
+    return files.map(({ name }) => join(this.#directory, name));
   }
 
   #path(owner: LeaseOwner): string {

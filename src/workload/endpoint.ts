@@ -2,6 +2,7 @@
 import type { CniDns } from "@containernetworking/cni-types-ts";
 import { z } from "zod";
 import { leaseOwner } from "../ipam/lease-store.ts";
+import { moment } from "../linux/moment.ts";
 
 /** What the pod may send besides IPv4 from its own addresses. */
 const permissions = z.object({
@@ -38,8 +39,8 @@ export const workloadEndpoint = z.object({
   ipam: z.string(),
   /** When ADD began: ISO 8601, UTC. For people: the clock can be set. */
   time: z.string(),
-  /** The same by `monotonicNow`: of two the greater is the newer one. */
-  began: z.int(),
+  /** The same, for comparisons. */
+  began: moment,
   permissions,
   /** Absent while ADD is at work, and for ever when it was killed. */
   attached: attached.exactOptional(),
@@ -53,9 +54,4 @@ export type WorkloadEndpoint = z.infer<typeof workloadEndpoint>;
 /** Whether no ADD or DEL of it is at work, or was killed. */
 export function isFinished({ attached, isEnding }: WorkloadEndpoint): boolean {
   return attached !== undefined && isEnding !== true;
-}
-
-/** Microseconds since some moment of this boot, the same for every process: nobody can set this clock back. */
-export function monotonicNow(): number {
-  return Number(process.hrtime.bigint() / 1000n); // CLOCK_MONOTONIC: exact for 285 years
 }

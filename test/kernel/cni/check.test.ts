@@ -66,6 +66,14 @@ const differences: readonly [break_: () => Promise<unknown>, difference: string]
     setSysctl(`net.ipv4.conf.${hostLink}.forwarding`, 0),
     `the setting ipv4/conf/${hostLink}/forwarding is "0", not "1"`,
   ],
+  [setSysctl(`net.ipv4.conf.${hostLink}.rp_filter`, 1), `the setting ipv4/conf/${hostLink}/rp_filter is "1", not "0"`],
+  [
+    async () => {
+      await node.ip("link", "add", "bridge0", "type", "bridge");
+      await node.ip("link", "set", hostLink, "master", "bridge0");
+    },
+    `the host link "${hostLink}" is a port of another link, such as a bridge`,
+  ],
   [onNode("route", "del", "10.100.15.129"), "the route 10.100.15.129/32 on the host is gone, or leads elsewhere"],
   [
     onNode("route", "replace", "10.100.15.129", "dev", "lo"),
@@ -104,6 +112,14 @@ test.each(differences)("CHECK names the difference after %s", async (breakIt, di
     code: 102,
     msg: expect.stringContaining(`Cannot confirm "eth0" of "c1": ${difference}`),
   });
+});
+
+test.each([
+  [{ allowIpip: true }, `whether it may send IPIP on "${hostLink}" is false, not true`],
+  [{ allowIpv6: true }, `whether it may send IPv6 on "${hostLink}" is false, not true`],
+  [{ allowedSources: ["192.0.2.9/24"] }, `what it may send from besides on "${hostLink}" is "", not "192.0.2.0/24"`],
+])("CHECK says that the guard does not know what %j allows", async (guard, difference) => {
+  expect((await check({ guard })).json).toMatchObject({ code: 102, msg: expect.stringContaining(difference) });
 });
 
 test("CHECK names who has the address now", async () => {

@@ -56,6 +56,23 @@ describe("several interfaces of one pod", () => {
     expect(await ping(other, "10.100.15.130")).toContain("1 received");
   });
 
+  test.each([1, 2])(
+    "reach other pods also on a node whose links check sources unless told otherwise: %s",
+    async (how) => {
+      const setting = `net.ipv4.conf.default.rp_filter=${how}`;
+      await run({ file: "nsenter", args: [`--net=/run/netns/${node.namespace}`, "sysctl", "-w", setting] });
+      await node.call("DEL", { containerId: "c1", netns, args });
+      await node.call("ADD", { containerId: "c1", netns, args });
+      await node.call("ADD", { containerId: "c1", netns, args, interfaceName: "net1" });
+      const other = await node.createPod();
+      const [, second] = await node.podIp(netns, "-4", "address", "show", "scope", "global");
+      const { json } = await node.call("ADD", { containerId: "c2", netns: other });
+      const address = second.addr_info[0].local;
+      expect(await ping(netns, "-I", address, json.ips[0].address.split("/")[0])).toContain("1 received");
+      expect(await ping(other, address)).toContain("1 received");
+    },
+  );
+
   test("go one by one", async () => {
     await node.call("ADD", { containerId: "c1", netns, args, interfaceName: "net1" });
     await node.call("DEL", { containerId: "c1", netns, args });

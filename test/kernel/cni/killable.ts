@@ -15,7 +15,7 @@ const readers = new Set([
   ...["links", "linkByName", "addresses", "routes", "neighbours", "close"],
   ...["leaseOf", "ownerOf", "ownersIn", "countFree"],
   ...["list", "read"],
-  ...["isAttached", "policyOf", "drops", "linkIndexes"],
+  ...["isAttached", "policyOf", "drops", "linkIndexes", "canProtect"],
 ]);
 
 let begun = 0;

@@ -1,6 +1,6 @@
 /** GC and STATUS, the verbs about a whole network. */
 
-import { rm } from "node:fs/promises";
+import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, jest, test } from "@jest/globals";
 import type { WorkloadEndpoint } from "../../../src/workload/endpoint.ts";
@@ -73,6 +73,27 @@ test("GC removes what was added before the clock was set back", async () => {
   expect(await node.remains()).toEqual(nothing);
 });
 
+test("GC removes what began in an earlier boot, whatever clock that had", async () => {
+  await addPods("c1");
+  const store = new EndpointStore(node.runDir);
+  const [endpoint] = await store.list();
+  const began = { boot: "0a8b6a0e-0f5b-4a5c-9a41-0e3f8d3a3c11", microseconds: Number.MAX_SAFE_INTEGER };
+  await store.save({ ...(endpoint as WorkloadEndpoint), began });
+  expect(await node.call("GC", {})).toEqual(done);
+  expect(await node.remains()).toEqual(nothing);
+});
+
+test("GC finds a link by its alias alone, and drops the endpoint that nobody can read", async () => {
+  await addPods("c1");
+  await node.damageEndpoints();
+  await node.forgetLeases();
+  expect(await node.call("GC", { config: { name: "others" } })).toEqual(done);
+  expect(await node.hostLinks()).toHaveLength(1);
+  expect(await node.call("GC", {})).toEqual(done);
+  expect(await node.remains()).toEqual(nothing);
+  expect(await readdir(join(node.runDir, "endpoints"))).toEqual([]);
+});
+
 test("GC leaves other networks alone", async () => {
   const netns = await node.createPod();
   await node.call("ADD", { containerId: "c1", netns, config: { name: "others" } });
@@ -105,14 +126,17 @@ test("STATUS says that sync has not told anything yet", async () => {
   expect((await node.call("STATUS", {})).json).toEqual({
     cniVersion: "1.1.0",
     code: 50,
-    msg: `Cannot add to the network: sync has not finished its first snapshot, "${node.runDir}/node.json" does not exist`,
+    msg: `Cannot add to the network yet: "${node.runDir}/node.json" does not exist, sync has not finished its first snapshot on this node`,
   });
 });
 
 test("STATUS says that the guard is not loaded, and ADD refuses", async () => {
   await rm(join(node.runDir, "bpf/guard"), { recursive: true });
   const problem = `the workload guard is not in "${node.runDir}/bpf/guard/v1", sync has not loaded it on this node`;
-  expect((await node.call("STATUS", {})).json).toMatchObject({ code: 50, msg: expect.stringContaining(problem) });
+  expect((await node.call("STATUS", {})).json).toMatchObject({
+    code: 50,
+    msg: `Cannot add to the network yet: ${problem}`,
+  });
   const netns = await node.createPod();
   expect((await node.call("ADD", { containerId: "c1", netns })).json).toMatchObject({
     code: 11,

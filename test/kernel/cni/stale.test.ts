@@ -1,9 +1,10 @@
-import { mkdir } from "node:fs/promises";
+import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, jest, test } from "@jest/globals";
 import { run } from "../../../src/exec.ts";
 import type { Attached, WorkloadEndpoint } from "../../../src/workload/endpoint.ts";
 import { EndpointStore } from "../../../src/workload/endpoint-store.ts";
+import { waitFor } from "../../lib/wait.ts";
 import { nothing, TestNode } from "./node.ts";
 import { stoppedAdd } from "./stopped.ts";
 
@@ -152,8 +153,7 @@ test("the late ADD of a pod's old sandbox leaves the new one alone, and is told 
 });
 
 test("the later of two sandboxes of one pod has the link, whichever step the earlier ADD was stopped at", async () => {
-  const steps = ["begin the endpoint", "reserve the addresses", "sign the host link", "guard the host link"];
-  for (const step of [...steps, "bring the host link up", "finish the endpoint"]) {
+  for (const step of ["begin the endpoint", "guard the host link", "finish the endpoint"]) {
     const [older, newer] = [await node.createPod(), await node.createPod()];
     const late = await stoppedAdd(node, { containerId: "old", netns: older, args }, step);
     expect(await node.call("ADD", { containerId: "new", netns: newer, args })).toMatchObject({ exitCode: 0 });
@@ -168,6 +168,58 @@ test("the later of two sandboxes of one pod has the link, whichever step the ear
     await node.call("DEL", { containerId: "new", netns: newer, args });
     expect(await node.remains()).toEqual(nothing);
   }
+});
+
+test("ADD refuses to remove a link that has its name as another name", async () => {
+  const [other, netns] = [await node.createPod(), await node.createPod()];
+  const { json } = await node.call("ADD", { containerId: "other", netns: other });
+  const otherLink: string = json.interfaces[0].name;
+  await node.ip("link", "property", "add", "dev", otherLink, "altname", hostLink);
+  const before = await node.remains();
+  expect((await node.call("ADD", { containerId: "c1", netns, args })).json).toMatchObject({
+    code: 101,
+    msg: `Cannot create the link "${hostLink}": "${otherLink}" has it as another name, allowed is a name that is free`,
+  });
+  expect(await node.remains()).toEqual(before);
+});
+
+test("a repeated ADD that asks for another address is refused, and leaves the pod as it is", async () => {
+  const netns = await node.createPod();
+  const { json } = await node.call("ADD", { containerId: "c1", netns, args });
+  const before = await node.remains();
+  expect((await node.call("ADD", { containerId: "c1", netns, args: `${args};IP=10.100.15.140` })).json).toMatchObject({
+    code: 101,
+    msg: `Cannot give 10.100.15.140 to "eth0" of the container "c1": it has 10.100.15.129 already, allowed is one address an interface`,
+  });
+  expect(await node.remains()).toEqual(before);
+  expect((await node.call("ADD", { containerId: "c1", netns, args })).json).toEqual(json);
+});
+
+test("a repeated ADD makes a link anew that somebody renamed, with the same address", async () => {
+  const netns = await node.createPod();
+  const { json } = await node.call("ADD", { containerId: "c1", netns, args });
+  await node.ip("link", "set", hostLink, "down");
+  await node.ip("link", "set", hostLink, "name", "calimine");
+  expect((await node.call("ADD", { containerId: "c1", netns, args })).json).toEqual(json);
+  expect(await node.hostLinks()).toEqual([hostLink]);
+});
+
+test("DEL makes the guard forget the pod also where its program's pin is gone, and so does the start of sync", async () => {
+  const [first, second] = [await node.createPod(), await node.createPod()];
+  await node.call("ADD", { containerId: "c1", netns: first, args });
+  await node.call("ADD", { containerId: "c2", netns: second });
+  await rm(join(node.runDir, "bpf/guard/v1/programs"), { recursive: true });
+  const call = { containerId: "c3", netns: await node.createPod() };
+  expect((await node.call("ADD", call)).json).toMatchObject({ code: 11 });
+  expect(await node.call("DEL", { containerId: "c1", netns: first, args })).toEqual(done);
+  const { guarded } = await node.remains();
+  expect(guarded).toHaveLength(1);
+  await node.removeNamespace(second);
+  const isLinkGone = async () => (await node.hostLinks()).length === 0;
+  await waitFor(isLinkGone, { what: "the link gone with its namespace", timeoutMs: 10_000 });
+  const sync = await node.startSync();
+  const isForgotten = async () => (await node.remains()).guarded.length === 0;
+  await waitFor(isForgotten, { what: "the guard without the link", timeoutMs: 20_000 }).finally(sync.stop);
 });
 
 test("another network neither takes nor removes the link of the same container and interface", async () => {
