@@ -69,6 +69,7 @@ export class DiskLeases implements LeaseStore {
 
   reserve(owner: LeaseOwner, block: string, choice: Choice): Promise<Offer> {
     return this.#attempt("write a lease", async (): Promise<Offer> => {
+      await this.#endIntention(owner, choice.now);
       const directory = this.#block(block);
       for (;;) {
         const hint = await directory.next(choice);
@@ -85,6 +86,7 @@ export class DiskLeases implements LeaseStore {
 
   reserveAddress(owner: LeaseOwner, block: string, address: string, now: Date): Promise<Answer> {
     return this.#attempt("write a lease", async () => {
+      await this.#endIntention(owner, now);
       const answer = await this.#claim(newLease(owner, block, address, now));
       if (answer.kind === "lease") {
         await this.#block(block).takeOut(address, now);
@@ -145,6 +147,13 @@ export class DiskLeases implements LeaseStore {
 
   taken(block: string): Promise<ReadonlySet<string> | undefined> {
     return this.#attempt("list the leases", () => this.#block(block).taken());
+  }
+
+  /** What a killed call of the owner left leads to an address that may be nobody's, and would not be known any more. */
+  async #endIntention(owner: LeaseOwner, now: Date): Promise<void> {
+    if (await this.#ownFile(owner)) {
+      await this.release(owner, now);
+    }
   }
 
   /** The file of the owner is written first, and says which address it wants; the second name of that file is the claim. */

@@ -89,7 +89,10 @@ export interface LeaseStore {
    */
   recover(ours: readonly string[], now?: Date): Promise<Recovery>;
 
-  /** The free address that was released longest ago, those that were never given first of all. */
+  /**
+   * The free address that was released longest ago, those that were never given first of all. For an owner without a
+   * lease, as `reserveAddress`.
+   */
   reserve(owner: LeaseOwner, block: string, choice: Choice): Promise<Offer>;
   /** @param address lies in the block */
   reserveAddress(owner: LeaseOwner, block: string, address: string, now: Date): Promise<Answer>;

@@ -17,6 +17,8 @@ export function dyingFiles(at: number, die: () => never): typeof files {
         return async (...args: unknown[]) => {
           calls++;
           if (calls >= at) {
+            // The kernel closes what a dead process had open; here nobody else would.
+            await (key === "close" ? Reflect.apply(value, target, args) : undefined);
             die();
           }
           const result = await Reflect.apply(value, target, args);
