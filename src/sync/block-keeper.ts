@@ -110,7 +110,11 @@ export class BlockKeeper {
 
   async #claimLost(cluster: ClusterBlocks): Promise<void> {
     const { config, instance, claims, held, store } = this.#options;
-    const onClaimed = this.#tell("block claimed again, since its addresses are in use");
+    const tell = this.#tell("block claimed again, since its addresses are in use");
+    const onClaimed = (block: Block) => {
+      this.#claiming.await(block);
+      tell(block);
+    };
     await claimLostBlocks(cluster, { nodeName: config.nodeName, instance, claims, held, store, onClaimed });
   }
 

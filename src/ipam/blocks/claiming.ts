@@ -51,6 +51,11 @@ export class Claiming {
     }
   }
 
+  /** The block was claimed by somebody else for this node: nothing more is claimed until the cluster shows it. */
+  await(block: Block): void {
+    this.#awaited.set(block.cidr, block);
+  }
+
   /** A claim that the cluster does not show may have gone, or its pool has. */
   async #settle(node: Node, { pools, blocks }: ClusterBlocks): Promise<void> {
     for (const [cidr, claimed] of this.#awaited) {
@@ -77,7 +82,7 @@ export class Claiming {
     for (const { cidr } of candidates(node, use, cluster)) {
       const block = { cidr, node: node.name, claimOrder, instance: this.#instance };
       if (await this.#claims.claim(block)) {
-        this.#awaited.set(cidr, block);
+        this.await(block);
         this.#onClaimed(block);
         return;
       }

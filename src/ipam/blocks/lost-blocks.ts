@@ -39,7 +39,7 @@ export async function claimLostBlocks(
       await held.close(wanted);
       await held.forget(wanted);
     } else if (current !== undefined) {
-      problems.push(`"${cidr}" is a block of node "${current.node}", and ${leases} addresses of it are leased here`);
+      problems.push(`"${cidr}" belongs to node "${current.node}" and has leases here, ${leases} of them`);
     } else if (await claims.claim(wanted)) {
       claimOrder += 1;
       onClaimed(wanted);

@@ -3,8 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "@jest/globals";
 import { FileBlockClaims } from "../../../src/datastore/file-block-claims.ts";
+import { start } from "../../../src/exec.ts";
 import { tryLockName } from "../../../src/linux/lock.ts";
 import { type ClaimsWorld, describeBlockClaims } from "../../lib/block-claims-contract.ts";
+import { waitFor } from "../../lib/wait.ts";
 
 class FileClaimsWorld implements ClaimsWorld {
   readonly path: string;
@@ -63,13 +65,13 @@ describe("FileBlockClaims", () => {
 
   afterEach(() => world.close());
 
-  const names = () => readdir(join(world.path, "blocks"));
+  const files = () => readdir(join(world.path, "blocks"));
 
   test("leaves nothing beside the documents, whether a claim was won or lost", async () => {
     await claims.claim(block);
     await claims.claim(block);
     await claims.replace(block, { ...block, instance: "one" });
-    expect(await names()).toEqual(["10.100.0.0-26.json"]);
+    expect(await files()).toEqual(["10.100.0.0-26.json"]);
   });
 
   test("removes what a killed writer left, but not what a living one works on", async () => {
@@ -78,7 +80,7 @@ describe("FileBlockClaims", () => {
     const lock = await tryLockName(join(world.path, ".claims.lock"), "10.100.0.128-26");
     await claims.claim(block);
     await lock?.release();
-    expect((await names()).toSorted()).toEqual([".claim-10.100.0.128-26.alive", "10.100.0.0-26.json"]);
+    expect((await files()).toSorted()).toEqual([".claim-10.100.0.128-26.alive", "10.100.0.0-26.json"]);
     expect(await world.open().read("10.100.0.128/26")).toBeUndefined();
   });
 
@@ -93,7 +95,7 @@ describe("FileBlockClaims", () => {
     await expect(claims.claim(block)).rejects.toThrow(
       `Cannot claim the block "10.100.0.0/26": no datastore is in "${world.path}", ENOENT`,
     );
-    expect(await names()).toEqual([]);
+    expect(await files()).toEqual([]);
   });
 
   test("believes of no node that it is gone while the directory of the nodes is", async () => {
@@ -108,5 +110,51 @@ describe("FileBlockClaims", () => {
     await expect(claims.claim(block)).rejects.toThrow(
       `Cannot claim the block "10.100.0.0/26" in "${join(world.path, "blocks")}": EEXIST`,
     );
+  });
+
+  describe("between processes", () => {
+    const names = Array.from({ length: 8 }, (_, index) => `node${index}`);
+
+    /** 128 blocks, of which 28 are reserved. */
+    const pool = {
+      name: "main",
+      cidr: "10.100.0.0/21",
+      blockSize: 28,
+      reservedCidrs: ["10.100.0.0/24", "10.100.1.0/25", "10.100.1.128/26"],
+    };
+
+    const claimer = (name: string) =>
+      start({
+        file: process.execPath,
+        args: [join(import.meta.dirname, "claimer.ts"), world.path, JSON.stringify(pool), name, "20"],
+      });
+
+    const linesOf = ({ stdout }: { readonly stdout: string }) => stdout.split("\n").filter((line) => line !== "");
+
+    test("8 that want 20 of 100 blocks each get all of them, and none twice", async () => {
+      const outputs = await Promise.all(names.map((name) => claimer(name).ended));
+      const won = outputs.flatMap(linesOf);
+      expect([won.length, new Set(won).size]).toEqual([100, 100]);
+      for (const [index, output] of outputs.entries()) {
+        for (const cidr of linesOf(output)) {
+          expect(await claims.read(cidr)).toMatchObject({ cidr, node: names[index] });
+        }
+      }
+      expect((await files()).filter((name) => name.startsWith("."))).toEqual([]);
+    }, 60_000);
+
+    test("one that is killed at any moment leaves whole documents alone, and the next goes on", async () => {
+      const processes = names.map(claimer);
+      for (const [index, each] of processes.entries()) {
+        await waitFor(async () => (await files()).length > 4 * index, { what: "claims", timeoutMs: 30_000 });
+        each.kill("SIGKILL");
+      }
+      await Promise.allSettled(processes.map(({ ended }) => ended));
+      await claimer("heir").ended;
+      for (const name of await files()) {
+        expect(name).toMatch(/^[\d.]+-28\.json$/);
+        expect(await claims.read(name.replace("-28.json", "/28"))).toMatchObject({ node: expect.any(String) });
+      }
+    }, 60_000);
   });
 });

@@ -1,5 +1,5 @@
 import { afterEach, expect, jest, test } from "@jest/globals";
-import { WorkLoop } from "../../../src/sync/work-loop.ts";
+import { backOff, WorkLoop } from "../../../src/sync/work-loop.ts";
 
 afterEach(() => {
   jest.useRealTimers();
@@ -73,4 +73,65 @@ test("what no event told is caught every minute, but only once the work was aske
   await jest.advanceTimersByTimeAsync(120_000);
   expect(runs).toBe(3);
   await loop.stop();
+});
+
+test("scheduleIn() has the work done by the earliest of the times that were asked for", async () => {
+  jest.useFakeTimers();
+  let runs = 0;
+  const loop = new WorkLoop(async () => {
+    runs += 1;
+    return true;
+  });
+  loop.scheduleIn(5000);
+  loop.scheduleIn(2000);
+  loop.scheduleIn(9000);
+  loop.scheduleIn(Number.POSITIVE_INFINITY);
+  await jest.advanceTimersByTimeAsync(1999);
+  expect(runs).toBe(0);
+  await jest.advanceTimersByTimeAsync(1);
+  expect(runs).toBe(1);
+  await jest.advanceTimersByTimeAsync(20_000);
+  expect(runs).toBe(1);
+  await loop.stop();
+});
+
+test("scheduleIn() starts nothing after stop()", async () => {
+  jest.useFakeTimers();
+  let runs = 0;
+  const loop = new WorkLoop(async () => {
+    runs += 1;
+    return true;
+  });
+  loop.scheduleIn(1000);
+  await loop.stop();
+  loop.scheduleIn(1000);
+  await jest.advanceTimersByTimeAsync(5000);
+  expect(runs).toBe(0);
+});
+
+test("a success ends the count of failures that the delay goes by", async () => {
+  jest.useFakeTimers();
+  const answers = [false, false, true, false, true];
+  const delays: number[] = [];
+  const loop = new WorkLoop(
+    async () => answers.shift() ?? true,
+    (failures) => {
+      delays.push(failures);
+      return 1000;
+    },
+  );
+  loop.schedule();
+  await jest.advanceTimersByTimeAsync(2500);
+  loop.schedule();
+  await jest.advanceTimersByTimeAsync(2500);
+  expect(delays).toEqual([1, 2, 1]);
+  await loop.stop();
+});
+
+test("backOff() grows from a second to a minute, and is another one for each", () => {
+  const delays = Array.from({ length: 20 }, (_, failures) => backOff(failures + 1));
+  expect(Math.min(...delays)).toBeGreaterThanOrEqual(1000);
+  expect(Math.max(...delays)).toBeLessThanOrEqual(60_000);
+  expect(delays.at(-1)).toBeGreaterThanOrEqual(30_000);
+  expect(new Set(delays).size).toBe(20);
 });
