@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, jest, test } from "@jest/globals";
+import { afterAll, beforeAll, expect, jest, test } from "@jest/globals";
 import type { VerdictName } from "../../../src/guard/layout.ts";
 import { data, eth, frame, ipv4, ipv6, type Layer, tcp, udp, vlan } from "../../lib/packets.ts";
 import { waitFor } from "../../lib/wait.ts";
@@ -52,22 +52,28 @@ const rows: readonly Row[] = [
 const ethernet = eth(NODE_MAC);
 const service = vlan(100, "serviceVlan");
 
-describe.each([
+// One program sends all rows: in an emulated machine each that is started costs seconds.
+test.each([
   ["an Ethernet link", "e0", [ethernet], 14],
   ["an Ethernet link, with a tag", "e0", [ethernet, vlan(100)], 14],
   ["an Ethernet link, with two tags", "e0", [ethernet, service, vlan(200)], 14],
   ["a link with no link header", "tun0", [], 1],
   ["a link with a link header that the guard does not know", "lo", [eth("00:00:00:00:00:00")], 14],
-] as const)("headers in page fragments, on %s", (_, link, front, first) => {
-  test.each(rows)("%s", async (_name, layers, verdict) => {
-    const before = world.verdicts();
-    const count = LAST - first + 1;
-    const frames = [frame(...front, ...layers), frame(...front, ...endMark)];
-    await world.receiveInFragments(link, { first, last: LAST }, ...frames);
-    await waitFor(() => moved(before)[endVerdict] === count, { what: "the last frame judged", timeoutMs: 5000 });
-    expect(moved(before)).toEqual({ ...(verdict === undefined ? {} : { [verdict]: count }), [endVerdict]: count });
-  });
+] as const)("headers in page fragments are judged as all others, on %s", async (_, link, front, first) => {
+  const before = world.verdicts();
+  const count = LAST - first + 1;
+  const frames = [...rows.map(([, layers]) => layers), endMark].map((layers) => frame(...front, ...layers));
+  await world.receiveInFragments(link, { first, last: LAST }, ...frames);
+  await waitFor(() => moved(before)[endVerdict] === count, { what: "the last frame judged", timeoutMs: 30_000 });
+  expect(moved(before)).toEqual({ ...expected(count), [endVerdict]: count });
 });
+
+/** Of all rows, each sent `count` times. */
+function expected(count: number): Verdicts {
+  const judged = rows.flatMap(([, , verdict]) => (verdict === undefined ? [] : [verdict]));
+  const sums = judged.map((verdict) => [verdict, count * judged.filter((other) => other === verdict).length] as const);
+  return Object.fromEntries(sums);
+}
 
 type Verdicts = Partial<Record<VerdictName, number>>;
 
