@@ -21,8 +21,6 @@ export interface KubernetesDatastoreOptions {
   readonly lastClusterPath: string;
   /** Between two attempts to reach the API server. */
   readonly backoff?: BackoffLimits;
-  /** Milliseconds that one of its answers may take. */
-  readonly timeoutMs?: number;
 }
 
 /** Milliseconds in which events are gathered: one change often touches objects of several kinds. */
@@ -45,9 +43,8 @@ export class KubernetesDatastore implements Datastore {
     credentials,
     lastClusterPath,
     backoff = { firstMs: 1000, longestMs: 30_000 },
-    timeoutMs,
   }: KubernetesDatastoreOptions) {
-    const api = new KubernetesApi(credentials, timeoutMs);
+    const api = new KubernetesApi(credentials);
     const onChange = () => this.#deliverSoon();
     const collection = <K extends Kind>(kind: K) =>
       new Collection({ api, path: paths[kind], read: (object) => readingOf(kind, object), onChange, backoff });

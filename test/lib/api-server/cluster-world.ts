@@ -38,7 +38,6 @@ export class ClusterWorld implements DatastoreWorld {
       credentials: this.#secured.credentials,
       lastClusterPath: lastClusterPath ?? this.beside(`last-${this.#opened}.json`),
       backoff: { firstMs: 20, longestMs: 100 },
-      timeoutMs: 2000,
     });
   }
 

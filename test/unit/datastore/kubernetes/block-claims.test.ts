@@ -25,7 +25,7 @@ describe("KubernetesBlockClaims", () => {
 
   beforeEach(async () => {
     secured = await startSecured();
-    claims = new KubernetesBlockClaims(new KubernetesApi(secured.credentials, 300));
+    claims = new KubernetesBlockClaims(new KubernetesApi(secured.credentials));
   });
 
   afterEach(() => secured.close());
@@ -84,7 +84,8 @@ describe("KubernetesBlockClaims", () => {
 
   test("throws when no answer comes in time, and has claimed nothing that it says it has", async () => {
     secured.server.faults = [{ kind: "hang" }];
-    await expect(claims.claim(block)).rejects.toThrow(
+    const impatient = new KubernetesBlockClaims(new KubernetesApi(secured.credentials, 300));
+    await expect(impatient.claim(block)).rejects.toThrow(
       'Cannot claim the block "10.100.0.0/26": POST "/apis/cni-ipip.io/v1/ipblocks": no answer within 300 ms, the limit',
     );
     secured.server.faults = [];

@@ -122,7 +122,7 @@ describe("KubernetesApi", () => {
 
   test("follows lines for longer than an answer may take, and tells an end from a break", async () => {
     const { server, credentials } = secured;
-    const api = new KubernetesApi(credentials, 200);
+    const api = new KubernetesApi(credentials, 900);
     const lines: string[] = [];
     const ended = api.follow(nodes, {
       query: { watch: "true", timeoutSeconds: "1", allowWatchBookmarks: "true" },
