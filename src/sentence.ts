@@ -45,7 +45,7 @@ export function parseJson(text: string): unknown {
 
 function problem(issue: Issue, schema: z.ZodObject): string {
   if (issue.code === "unrecognized_keys") {
-    return `unknown field ${list(issue.keys)}, allowed are ${list(fieldsAt(schema, issue.path))}`;
+    return `unknown field ${list(issue.keys)}, allowed are ${list(fieldsAt(schema, issue))}`;
   }
   if (issue.input === undefined && issue.code !== "custom") {
     return "it is missing";
@@ -65,11 +65,20 @@ function problem(issue: Issue, schema: z.ZodObject): string {
       return isMeasured(issue)
         ? `${show(issue.input)} is too long, lengths up to ${issue.maximum} are allowed`
         : `${show(issue.input)} is too big, numbers up to ${issue.maximum} are allowed`;
+    case "invalid_union":
+      return unionProblem(issue);
     case "invalid_key":
       return `its name ${problem(issue.issues[0] as Issue, schema)}`;
     default:
       return issue.message;
   }
+}
+
+/** Of objects that a field of theirs tells apart. */
+function unionProblem(issue: z.core.$ZodIssueInvalidUnion): string {
+  const { discriminator, options } = issue as { discriminator?: string; options?: readonly unknown[] };
+  const value = (issue.input as Record<string, unknown>)[discriminator ?? ""];
+  return value === undefined ? "it is missing" : `${show(value)} is not supported, allowed are ${list(options ?? [])}`;
 }
 
 /** A text or a list, which is as large as it is long. */
@@ -78,9 +87,15 @@ function isMeasured({ origin }: z.core.$ZodIssueTooSmall | z.core.$ZodIssueTooBi
 }
 
 /** The names of the fields that the object at this place may have. */
-function fieldsAt(schema: z.ZodObject, path: readonly PropertyKey[]): string[] {
-  const object = path.reduce<z.ZodType>((outer, part) => bare(inside(outer, part)), schema);
-  return Object.keys((object as z.ZodObject).shape);
+function fieldsAt(schema: z.ZodObject, { path, input }: Issue): string[] {
+  const found = path.reduce<z.ZodType>((outer, part) => bare(inside(outer, part)), schema);
+  return Object.keys((found instanceof z.ZodDiscriminatedUnion ? chosen(found, input) : (found as z.ZodObject)).shape);
+}
+
+function chosen({ def, options }: z.ZodDiscriminatedUnion, input: unknown): z.ZodObject {
+  const value = (input as Record<string, unknown>)[def.discriminator];
+  const objects = options as z.ZodObject[];
+  return objects.find(({ shape }) => shape[def.discriminator]?.safeParse(value).success) as z.ZodObject;
 }
 
 function inside(outer: z.ZodType, part: PropertyKey): z.ZodType {

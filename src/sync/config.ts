@@ -11,7 +11,11 @@ const absolutePath = z.string().refine(isAbsolute, { error: ({ input }) => `${sh
 const schema = z.strictObject({
   /** The name of this node's document in the datastore. */
   nodeName: objectName.default(hostname()),
-  datastore: z.strictObject({ kind: z.literal("file"), path: absolutePath }),
+  datastore: z.discriminatedUnion("kind", [
+    z.strictObject({ kind: z.literal("file"), path: absolutePath }),
+    /** Without a kubeconfig by what Kubernetes gives every pod. */
+    z.strictObject({ kind: z.literal("kubernetes"), kubeconfig: absolutePath.exactOptional() }),
+  ]),
   /** What does not outlive a reboot: the node state for the plugin, the lock and the BPF pins. */
   runDir: absolutePath.default("/run/cni-ipip"),
   /** What does: the leases, which the plugin has to be told to keep there too, and the node's instance id. */

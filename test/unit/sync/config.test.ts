@@ -32,11 +32,17 @@ test.each([
   ["no JSON", "{", "it is not JSON, "],
   ["nothing", "", "it is empty"],
   ["a list", "[]", "[] is not an object"],
+  ["no kind of datastore", { ...minimal, datastore: { path: "/x" } }, 'field "datastore.kind": it is missing'],
+  [
+    "a path for Kubernetes",
+    { ...minimal, datastore: { kind: "kubernetes", path: "/x" } },
+    'field "datastore": unknown field "path", allowed are "kind", "kubeconfig"',
+  ],
   ["no datastore", { nodeName: "node1" }, 'field "datastore": it is missing'],
   [
     "an unknown kind",
     { ...minimal, datastore: { kind: "etcd", path: "/x" } },
-    'field "datastore.kind": "etcd" is not supported, allowed is "file"',
+    'field "datastore.kind": "etcd" is not supported, allowed are "file", "kubernetes"',
   ],
   ["a relative path", { ...minimal, runDir: "run" }, 'field "runDir": "run" is not an absolute path'],
   [
