@@ -2,6 +2,7 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { CniCode, CniError } from "@containernetworking/cni-types-ts";
+import { addon } from "../src/linux/addon.ts";
 import { type Lock, lockName, tryLockName } from "../src/linux/lock.ts";
 
 /** Longer than any ADD takes on a busy node, shorter than the patience of runtimes (2 to 4 minutes). */
@@ -19,7 +20,13 @@ export async function lockContainer(runDir: string, containerId: string, signal:
       `Cannot begin: another call for the container "${containerId}" is still at work after ${timeoutMs / 1000} s`,
     );
   }
-  return lock;
+  return {
+    fd: lock.fd,
+    async release() {
+      addon.unlockBytes(lock.fd); // closing it is not enough where a plugin that we called left something running
+      await lock.release();
+    },
+  };
 }
 
 /** @returns `undefined` when a call for the container is at work */

@@ -16,12 +16,17 @@ export interface DelegateCall {
   readonly configuration: string;
   /** Ends the plugin; its reason is thrown then. */
   readonly signal: AbortSignal;
+  /** The descriptor of a lock, which the plugin holds too: if we are killed, it is free when the plugin has ended. */
+  readonly lock?: number;
   /** Gets what the plugin wrote to standard error. */
   readonly log?: Pick<Log, "info">;
 }
 
 /** Of what the plugin printed, in sentences and in the log. */
 const shownCharacters = 200;
+
+/** What a plugin leaves running may hold its output open; what is printed until then counts. */
+const lingerMs = 200;
 
 /** Answers have some hundred characters. */
 const outputLimit = 4 * 1024 * 1024;
@@ -33,13 +38,13 @@ const outputLimit = 4 * 1024 * 1024;
  *   `DecodingFailure` when it printed no JSON; `Internal` when it failed without a report
  */
 export async function delegate(command: CniCommand, call: DelegateCall): Promise<unknown> {
-  const { type, environment, configuration, signal, log } = call;
+  const { type, environment, configuration, signal, lock, log } = call;
   signal.throwIfAborted();
   const file = await findPlugin(type, call.path);
   const env = { ...passedOn(environment), CNI_COMMAND: command };
   try {
-    const program = { file, args: [], env, onlyEnv: true, input: configuration, signal, outputLimit };
-    const { stdout, stderr } = await run(program);
+    const program = { file, args: [], env, onlyEnv: true, input: configuration, signal, outputLimit, lingerMs };
+    const { stdout, stderr } = await run({ ...program, ...(lock === undefined ? {} : { descriptor: lock }) });
     if (stderr !== "") {
       log?.info({ plugin: type, command, stderr: shorten(stderr) }, "A plugin that was called wrote to standard error");
     }

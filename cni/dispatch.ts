@@ -12,8 +12,9 @@ import {
   requireVersionFor,
   validAttachments,
 } from "@containernetworking/cni-types-ts";
+import type { Lock } from "../src/linux/lock.ts";
 import { knownArguments, namedAttachment, plainAttachment } from "./attachment.ts";
-import { type PluginConfiguration, parseConfiguration, parseRemovalConfiguration } from "./config.ts";
+import { ownIpam, type PluginConfiguration, parseConfiguration, parseRemovalConfiguration } from "./config.ts";
 import type { Host } from "./host.ts";
 import type { Ipam } from "./ipam.ts";
 import { type Log, openLog } from "./log.ts";
@@ -84,7 +85,14 @@ async function runOnHost(
   const [{ openHost, closeHost }, { ipamOf }] = await Promise.all([import("./host.ts"), import("./ipam.ts")]);
   const host = wrapHost(openHost(config, log));
   try {
-    const ipam = ipamOf(config, host.leases, { ...request, path: call.path, log });
+    const ipam = (lock?: Lock) =>
+      ipamOf(config, host.leases, {
+        ...request,
+        path: call.path,
+        log,
+        nodeAddresses: async () => (await host.netlink.addresses()).map(({ address }) => address),
+        ...(lock && { lock: lock.fd }),
+      });
     return await runVerb({ call, config, ipam, signal: request.signal }, host);
   } finally {
     closeHost(host);
@@ -94,7 +102,8 @@ async function runOnHost(
 interface Verb<Call extends CniCall> {
   readonly call: Call;
   readonly config: PluginConfiguration;
-  readonly ipam: Ipam;
+  /** @param lock the container's, where the call is about one */
+  readonly ipam: (lock?: Lock) => Ipam;
   readonly signal: AbortSignal;
 }
 
@@ -105,14 +114,16 @@ async function runVerb({ call, ...verb }: Verb<AttachmentCall | NetworkCall>, ho
     case "DEL":
       return runLocked({ call, ...verb }, host);
     case "GC": {
-      const { config, ipam, signal } = verb;
+      const { config, signal } = verb;
       const { gc } = await import("./gc.ts");
-      await gc({ network: config.name, valid: validAttachments(config), ipam, signal }, host);
+      await gc({ network: config.name, valid: validAttachments(config), ipam: verb.ipam(), signal }, host);
       return nothingToSay;
     }
     case "STATUS": {
+      const { runDir, stateDir } = verb.config;
       const { status } = await import("./status.ts");
-      await status(verb.ipam, host);
+      const ipam = verb.ipam();
+      await status(ipam.type === ownIpam ? [runDir, stateDir] : [runDir], ipam, host);
       return nothingToSay;
     }
   }
@@ -122,13 +133,16 @@ async function runLocked({ call, config, ipam, signal }: Verb<AttachmentCall>, h
   const { lockContainer } = await import("./container-lock.ts");
   const lock = await lockContainer(config.runDir, call.containerId, signal);
   try {
-    return await runAttachmentVerb({ call, config, ipam, signal }, host);
+    return await runAttachmentVerb({ call, config, ipam: ipam(lock), signal }, host);
   } finally {
     await lock.release();
   }
 }
 
-async function runAttachmentVerb({ call, config, ipam, signal }: Verb<AttachmentCall>, host: Host): Promise<Done> {
+async function runAttachmentVerb(
+  { call, config, ipam, signal }: Omit<Verb<AttachmentCall>, "ipam"> & { readonly ipam: Ipam },
+  host: Host,
+): Promise<Done> {
   const { networkNamespace } = call;
   switch (call.command) {
     case "ADD": {

@@ -1,31 +1,23 @@
 /** Where an interface's addresses come from: the node's own pool, or another plugin that the configuration names. */
-
-import { isIPv4 } from "node:net";
 import {
   CniCode,
   type CniCommand,
-  type CniDns,
   CniError,
   type CniVersion,
   type Environment,
+  newestVersion,
   parseResult,
 } from "@containernetworking/cni-types-ts";
+import { z } from "zod";
 import { describeOwner } from "../src/ipam/lease-store.ts";
 import type { Pool } from "../src/ipam/pool.ts";
 import type { NodeState } from "../src/node-state.ts";
 import type { Attachment } from "./attachment.ts";
 import { ownIpam, type PluginConfiguration } from "./config.ts";
 import { delegate } from "./delegate.ts";
+import { type Given, givenBy } from "./given.ts";
 import type { Host } from "./host.ts";
 import { defaultRoute } from "./pod.ts";
-
-export interface Given {
-  /** At least one, IPv4, without prefix length. */
-  readonly addresses: readonly string[];
-  /** Destinations that the interface leads to: CIDRs. */
-  readonly routes: readonly string[];
-  readonly dns?: CniDns;
-}
 
 export interface Ipam {
   /** The configuration's `ipam.type`. */
@@ -56,6 +48,10 @@ export interface Delegation {
   /** What the runtime wrote to standard input. */
   readonly configuration: string;
   readonly signal: AbortSignal;
+  /** The descriptor of the container's lock, where the call holds it. */
+  readonly lock?: number;
+  /** Of all the node's links: no pod can have one of them. */
+  readonly nodeAddresses: () => Promise<readonly string[]>;
   readonly log: Host["log"];
 }
 
@@ -105,7 +101,9 @@ function pluginIpam(type: string, cniVersion: CniVersion, delegation: Delegation
       if (isRepeated) {
         await call("DEL"); // plugins such as host-local refuse a second ADD
       }
-      return given(type, parseResult(await call("ADD"), cniVersion), node);
+      const result = parseResult(await call("ADD"), cniVersion);
+      const { tunnelAddress } = node;
+      return givenBy(type, result, { tunnelAddress, nodeAddresses: await delegation.nodeAddresses() });
     },
     async release({ containerId, interfaceName }) {
       // Of an attachment that GC removes, the runtime's call says nothing; and one that was told to stop takes back too.
@@ -118,39 +116,30 @@ function pluginIpam(type: string, cniVersion: CniVersion, delegation: Delegation
       return undefined;
     },
     async shortage() {
-      await tolerateUnknown(call("STATUS"));
+      await callIfKnown("STATUS");
       return undefined;
     },
-    gc: () => tolerateUnknown(call("GC")),
+    gc: () => callIfKnown("GC"),
   };
-}
 
-/** Plugins from before version 1.1.0 refuse a verb that they do not know, or the version. */
-async function tolerateUnknown(call: Promise<unknown>): Promise<void> {
-  try {
-    await call;
-  } catch (error) {
-    const { code } = CniError.from(error);
-    if (code !== CniCode.InvalidEnvironment && code !== CniCode.IncompatibleVersion) {
-      throw error;
+  /** Whatever a plugin that does not know the verb answers to it says nothing: old ones even miss a container. */
+  async function callIfKnown(command: "GC" | "STATUS"): Promise<void> {
+    try {
+      await call(command);
+    } catch (error) {
+      const { code } = CniError.from(error);
+      const isUnknown = code === CniCode.InvalidEnvironment || code === CniCode.IncompatibleVersion;
+      if (!isUnknown && !(await isOlderThanVerbs())) {
+        throw error;
+      }
     }
   }
+
+  async function isOlderThanVerbs(): Promise<boolean> {
+    const { data } = versions.safeParse(await call("VERSION").catch(() => undefined));
+    return data !== undefined && !data.supportedVersions.includes(newestVersion);
+  }
 }
 
-function given(type: string, result: ReturnType<typeof parseResult>, { tunnelAddress }: NodeState): Given {
-  const addresses = result.ips.map(({ address }) => address.split("/")[0] ?? "");
-  const routes = result.routes.map(({ dst }) => dst);
-  const refuse = (problem: string) =>
-    new CniError(CniCode.InvalidConfiguration, `Cannot use what the IPAM plugin "${type}" gave: ${problem}`);
-  const foreign = [...addresses, ...routes].find((text) => !isIPv4(text.split("/")[0] ?? ""));
-  if (foreign !== undefined) {
-    throw refuse(`"${foreign}", allowed is IPv4, the network has no IPv6`);
-  }
-  if (addresses.length === 0) {
-    throw refuse("no address, needed is at least one of IPv4");
-  }
-  if (tunnelAddress !== undefined && addresses.includes(tunnelAddress)) {
-    throw refuse(`${tunnelAddress}, which is the tunnel's on this node, allowed is any other address`);
-  }
-  return { addresses, routes: routes.length === 0 ? [defaultRoute] : routes, ...(result.dns && { dns: result.dns }) };
-}
+/** What a plugin answers to VERSION. GC and STATUS came with the newest. */
+const versions = z.looseObject({ supportedVersions: z.array(z.string()) });

@@ -1,20 +1,24 @@
 /** STATUS: whether ADD can succeed: CNI spec 1.1.0, section "STATUS". */
+import { access, constants } from "node:fs/promises";
+import { dirname } from "node:path";
 import { CniCode, CniError } from "@containernetworking/cni-types-ts";
-import { nodeStatePath, readNodeState } from "../src/node-state.ts";
 import { findTunnelDevice } from "../src/tunnel/device.ts";
-import { type Host, requireGuard } from "./host.ts";
+import { type Host, requireGuard, requireNodeState } from "./host.ts";
 import type { Ipam } from "./ipam.ts";
 
-/** @throws CniError with `NotAvailable` when ADD would fail, `LimitedConnectivity` when pods reach only this node */
-export async function status(ipam: Ipam, host: Host): Promise<void> {
-  const node = await readNodeState(host.runDir);
-  if (node === undefined) {
-    throw notAvailable(`sync has not finished its first snapshot, "${nodeStatePath(host.runDir)}" does not exist`);
-  }
+/**
+ * @param directories all that ADD writes in
+ * @throws CniError with `NotAvailable` when ADD would fail, `LimitedConnectivity` when pods reach only this node
+ */
+export async function status(directories: readonly string[], ipam: Ipam, host: Host): Promise<void> {
+  const node = await requireNodeState(host).catch(asNotAvailable);
   try {
     requireGuard(host);
   } catch (error) {
-    throw notAvailable((error as Error).message);
+    asNotAvailable(error);
+  }
+  for (const directory of directories) {
+    await requireWritable(directory);
   }
   const shortage = await ipam.shortage(node);
   if (shortage !== undefined) {
@@ -36,6 +40,24 @@ export async function status(ipam: Ipam, host: Host): Promise<void> {
   }
 }
 
+/** As access(2) tells: a file system that is read-only, a directory that nobody may change. ADD makes a missing one. */
+async function requireWritable(directory: string): Promise<void> {
+  try {
+    await access(directory, constants.W_OK);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT" && directory !== "/") {
+      return requireWritable(dirname(directory));
+    }
+    throw notAvailable(`"${directory}" cannot be written (${message})`);
+  }
+}
+
 function notAvailable(reason: string): CniError {
   return new CniError(CniCode.NotAvailable, `Cannot add to the network: ${reason}`);
+}
+
+/** What ADD would say, with the code for it. */
+function asNotAvailable(error: unknown): never {
+  throw new CniError(CniCode.NotAvailable, (error as Error).message, { cause: error });
 }

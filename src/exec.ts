@@ -16,6 +16,10 @@ export interface Command {
   readonly onlyEnv?: boolean;
   /** Ends the program when it aborts: by SIGTERM, and by SIGKILL 5 s later. What it started is not awaited. */
   readonly signal?: AbortSignal;
+  /** A descriptor of ours that the program gets as number 3, and all that it starts, unless it closes it. */
+  readonly descriptor?: number;
+  /** How long output is read after the program's end, where what it left behind holds it open; to its end unless given. */
+  readonly lingerMs?: number;
   /** Characters of each output, 100 million unless given: a program that prints more is ended. */
   readonly outputLimit?: number;
   readonly cwd?: string;
@@ -64,17 +68,20 @@ export function start(command: Command): Process {
     killSignal,
     onlyEnv = false,
     signal,
+    descriptor,
+    lingerMs,
     outputLimit = defaultOutputLimit,
   } = command;
   const output = inheritOutput ? "inherit" : "pipe";
+  const stdin = input === undefined ? "ignore" : "pipe";
+  const inherited = descriptor === undefined ? [] : [descriptor as never]; // execa's types lack numbers from the fourth on
   const subprocess = execa(file, args, {
     reject: false,
     env: onlyEnv ? { ...env } : { LC_ALL: "C", ...env },
     extendEnv: !onlyEnv,
-    stdout: output,
-    stderr: output,
+    stdio: [stdin, output, output, ...inherited],
     maxBuffer: outputLimit,
-    ...(input === undefined ? { stdin: "ignore" as const } : { input }),
+    ...(input === undefined ? {} : { input }),
     ...(timeoutMs === undefined ? {} : { timeout: timeoutMs }),
     ...(cwd === undefined ? {} : { cwd }),
     ...(killSignal === undefined ? {} : { killSignal }),
@@ -86,6 +93,9 @@ export function start(command: Command): Process {
     stream?.on("data", (piece) => onOutput?.(decoder.write(piece)));
   }
   const stopWatching = signal && closeOutputWhenAborted(subprocess, signal);
+  if (lingerMs !== undefined) {
+    closeOutputAfter(subprocess, lingerMs);
+  }
   const ended = subprocess.then((result) => checked(command, result)).finally(stopWatching);
   // A program that is stopped on purpose ends with an error that its starter may not care for.
   ended.catch(() => undefined);
@@ -96,13 +106,25 @@ export function start(command: Command): Process {
 function closeOutputWhenAborted(subprocess: Subprocess, signal: AbortSignal): () => void {
   const closeIfOver = () => {
     if (signal.aborted && (subprocess.exitCode !== null || subprocess.signalCode !== null)) {
-      subprocess.stdout?.destroy();
-      subprocess.stderr?.destroy();
+      closeOutput(subprocess);
     }
   };
   subprocess.once("exit", closeIfOver);
   signal.addEventListener("abort", closeIfOver);
   return () => signal.removeEventListener("abort", closeIfOver);
+}
+
+function closeOutputAfter(subprocess: Subprocess, lingerMs: number): void {
+  subprocess.once("exit", () => {
+    // On a busy node the time may be over before anything was read: what is there by then is read in between.
+    const timer = setTimeout(() => setImmediate(closeOutput, subprocess), lingerMs);
+    subprocess.once("close", () => clearTimeout(timer));
+  });
+}
+
+function closeOutput({ stdout, stderr }: Subprocess): void {
+  stdout?.destroy();
+  stderr?.destroy();
 }
 
 interface Ending {

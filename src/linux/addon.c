@@ -57,6 +57,14 @@ static napi_value lock_byte(napi_env env, napi_callback_info info)
 	return errno_or_zero(env, fcntl(fd, F_OFD_SETLK, &byte));
 }
 
+// Gives back all locks of bytes at once, also where another process has inherited the open file.
+static napi_value unlock_bytes(napi_env env, napi_callback_info info)
+{
+	struct flock all = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
+
+	return errno_or_zero(env, fcntl(argument_fd(env, info), F_OFD_SETLK, &all));
+}
+
 static napi_value mount_bpffs(napi_env env, napi_callback_info info)
 {
 	napi_value argument;
@@ -107,6 +115,7 @@ NAPI_MODULE_INIT()
 		{ "setNetworkNamespace", NULL, set_network_namespace, NULL, NULL, NULL, napi_enumerable, NULL },
 		{ "lockExclusively", NULL, lock_exclusively, NULL, NULL, NULL, napi_enumerable, NULL },
 		{ "lockByte", NULL, lock_byte, NULL, NULL, NULL, napi_enumerable, NULL },
+		{ "unlockBytes", NULL, unlock_bytes, NULL, NULL, NULL, napi_enumerable, NULL },
 		{ "mountBpffs", NULL, mount_bpffs, NULL, NULL, NULL, napi_enumerable, NULL },
 		{ "netlinkPort", NULL, netlink_port, NULL, NULL, NULL, napi_enumerable, NULL },
 		{ "ignoreOverrun", NULL, ignore_overrun, NULL, NULL, NULL, napi_enumerable, NULL },

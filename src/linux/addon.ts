@@ -7,6 +7,7 @@ interface Addon {
   setNetworkNamespace(fd: number): number;
   lockExclusively(fd: number): number;
   lockByte(fd: number, offset: number): number;
+  unlockBytes(fd: number): number;
   mountBpffs(target: string): number;
   netlinkPort(fd: number): number;
   ignoreOverrun(fd: number): number;

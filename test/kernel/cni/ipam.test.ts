@@ -1,8 +1,8 @@
 /** Addresses from another IPAM plugin: Debian's host-local and static, called by ours. */
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { access, mkdir, readdir, readFile, readlink, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, jest, test } from "@jest/globals";
-import { run } from "../../../src/exec.ts";
+import { type Process, run } from "../../../src/exec.ts";
 import { waitFor } from "../../lib/wait.ts";
 import { type Call, nothing, stateOf, TestNode } from "./node.ts";
 
@@ -32,6 +32,20 @@ const hostLocal = (subnet = "10.77.0.0/29", others: object = {}) => ({
   ranges: [[{ subnet }]],
   ...others,
 });
+
+async function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** Whether a process has a file of that name open just now. */
+async function isOpening({ pid }: Process, name: string): Promise<boolean> {
+  const descriptors = await readdir(`/proc/${pid}/fd`);
+  const links = descriptors.map((each) => readlink(`/proc/${pid}/fd/${each}`).catch(() => ""));
+  return (await Promise.all(links)).some((link) => basename(link) === name);
+}
 
 /** What host-local holds. */
 async function held(): Promise<string[]> {
@@ -202,6 +216,94 @@ test("an ADD that is told to stop releases what the IPAM plugin gave", async () 
   expect((await add.ended).exitCode).toBe(1);
   expect(await notes()).toEqual(["ADD c1 eth0", "DEL c1 eth0"]);
   expect(await node.remains()).toEqual(nothing);
+});
+
+test.each([
+  ["the node's own", "172.31.1.1", "which is this node's own, allowed is any other address"],
+  ["the gateway's", "169.254.1.1", "allowed are addresses outside 169.254.0.0/16"],
+])("static is refused %s address", async (_, address, problem) => {
+  await node.ip("link", "add", "up0", "type", "bridge");
+  await node.ip("addr", "add", "172.31.1.1/24", "dev", "up0");
+  const { json } = await node.call("ADD", call({ type: "static", addresses: [{ address: `${address}/32` }] }));
+  expect(json).toMatchObject({
+    code: 7,
+    msg: `Cannot use what the IPAM plugin "static" gave: ${address}, ${problem}`,
+  });
+  expect(await node.remains()).toEqual(nothing);
+});
+
+test("static may say the same twice, and a route by one of its addresses", async () => {
+  const addresses = ["10.77.0.9/24", "10.77.0.9/24"].map((address) => ({ address }));
+  const routes = ["10.1.2.3/8", "0.0.0.0/0", "0.0.0.0/0"].map((dst) => ({ dst }));
+  const { exitCode, json } = await node.call("ADD", call({ type: "static", addresses, routes }));
+  expect({ exitCode, ips: json.ips, routes: json.routes }).toEqual({
+    exitCode: 0,
+    ips: [{ address: "10.77.0.9/32", interface: 1 }],
+    routes: [
+      { dst: "10.0.0.0/8", gw: "169.254.1.1" },
+      { dst: "0.0.0.0/0", gw: "169.254.1.1" },
+    ],
+  });
+});
+
+test.each(["host-local", "static"])("GC and STATUS do without %s of a version before the verbs", async (type) => {
+  const config = { cniVersion: "1.1.0", "cni.dev/valid-attachments": null };
+  expect(await node.call("GC", call({ type }, { containerId: "", netns: "", config }))).toMatchObject({ exitCode: 0 });
+  expect((await node.call("STATUS", call({ type }, { containerId: "", netns: "", config }))).json.code).toBe(51);
+});
+
+/** @param script what the plugin does, in its own directory, where "conf" is its configuration */
+async function scripted(script: string): Promise<{ directory: string; ipam: object; others: Call }> {
+  const directory = join(node.stateDir, "plugins");
+  await mkdir(directory, { recursive: true });
+  await writeFile(join(directory, "scripted"), `#!/bin/sh\ncd ${directory}\ncat > conf\n${script}\n`, { mode: 0o755 });
+  return { directory, ipam: hostLocal(undefined, { type: "scripted" }), others: { env: { CNI_PATH: directory } } };
+}
+
+test.each([
+  ["speaks the verbs", `echo '{"cniVersion":"1.1.0","supportedVersions":["1.0.0","1.1.0"]}'`],
+  ["does not say what it speaks", "exit 1"],
+  ["says nothing that can be read", "echo '{}'"],
+])("GC reports the failure of a plugin that %s", async (_, version) => {
+  const { ipam, others } = await scripted(
+    `[ $CNI_COMMAND = VERSION ] && { ${version}; exit; }; echo '{"code":3,"msg":"no such container"}'; exit 1`,
+  );
+  const { exitCode, json } = await node.call("GC", call(ipam, { ...others, config: { cniVersion: "1.1.0" } }));
+  expect({ exitCode, json }).toMatchObject({ exitCode: 1, json: { code: 3, msg: "no such container" } });
+});
+
+test("a plugin that is still at work when its ADD was killed is waited for by DEL, which releases what it took", async () => {
+  const { directory, ipam, others } = await scripted(`
+    if [ $CNI_COMMAND = ADD ]; then
+      echo $$ > orphan; kill -9 $PPID
+      while [ ! -e go ]; do sleep 0.05; done
+    else
+      touch overtaken
+    fi
+    exec /usr/lib/cni/host-local < conf`);
+  const add = node.start("ADD", call(ipam, others));
+  await expect(add.ended).rejects.toMatchObject({ cause: { signal: "SIGKILL" } });
+  const del = node.start("DEL", call(ipam, others));
+  await waitFor(async () => (await isOpening(del, "containers.lock")) || exists(join(directory, "overtaken")), {
+    what: "DEL at the lock, or past it",
+    timeoutMs: 20_000,
+  });
+  await writeFile(join(directory, "go"), "");
+  const orphan = { ...add, pid: Number(await readFile(join(directory, "orphan"), "utf8")) };
+  await waitFor(async () => ["Z", "gone"].includes(await stateOf(orphan)), { what: "the end", timeoutMs: 20_000 });
+  expect((await del.ended).exitCode).toBe(0);
+  expect(await held()).toEqual([]);
+  expect(await node.remains()).toMatchObject({ ...nothing, leases: [], strayFiles: [] });
+});
+
+test("what a plugin leaves running keeps neither ADD nor DEL", async () => {
+  const { directory, ipam, others } = await scripted(`
+    [ $CNI_COMMAND = ADD ] && { sleep 600 & echo $! >> left; }
+    /usr/lib/cni/host-local < conf`);
+  expect(await node.call("ADD", call(ipam, others))).toMatchObject({ exitCode: 0 });
+  expect(await node.call("DEL", call(ipam, others))).toMatchObject({ exitCode: 0 });
+  process.kill(Number(await readFile(join(directory, "left"), "utf8"))); // it was still there, or this throws
+  expect(await held()).toEqual([]);
 });
 
 test("STATUS asks the IPAM plugin, whose error is handed through", async () => {

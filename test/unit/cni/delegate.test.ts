@@ -1,5 +1,5 @@
 /** Calls to plugins that behave badly: shell scripts, so that what is tested is a process. */
-import { chmod, mkdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, open, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CniError } from "@containernetworking/cni-types-ts";
 import { afterEach, beforeEach, expect, jest, test } from "@jest/globals";
@@ -247,6 +247,31 @@ test("a call that is ended kills the plugin and does not wait for what that star
   expect(await running).toBe(reason);
   expect(() => process.kill(pid ?? 0, 0)).toThrow("ESRCH");
   process.kill(left ?? 0); // it was still there, or this throws
+});
+
+test("what a plugin leaves behind on its output is not waited for: what was printed until the plugin's end counts", async () => {
+  const pidFile = join(scratch.path, "pid");
+  const path = await plugin(`sleep 600 & echo $! > ${pidFile}; head -c 1000000 /dev/zero | tr '\\0' 1`);
+  const answer = await delegate("ADD", call([path]));
+  process.kill(Number(await readFile(pidFile, "utf8"))); // it was still there, or this throws
+  expect(answer).toBe(Number("1".repeat(1_000_000)));
+});
+
+test("a plugin that fails and leaves something behind is reported in its own words", async () => {
+  const pidFile = join(scratch.path, "pid");
+  const path = await plugin(`sleep 600 & echo $! > ${pidFile}; echo '${nested}'; exit 1`);
+  const failure = await failureOf(delegate("ADD", call([path])));
+  process.kill(Number(await readFile(pidFile, "utf8")));
+  expect(failure).toMatchObject({ code: 105, message: "no address" });
+});
+
+test("a plugin gets the lock as its descriptor 3, and none where there is no lock", async () => {
+  const path = await plugin("readlink /proc/$$/fd/3 >&2; exit 1");
+  const lock = await open(join(scratch.path, "lock"), "a");
+  const held = await failureOf(delegate("ADD", call([path], { lock: lock.fd })));
+  await lock.close();
+  expect(held.details).toBe(join(scratch.path, "lock"));
+  expect((await failureOf(delegate("ADD", call([path])))).details).not.toContain("/lock");
 });
 
 test("a call that was ended before it began starts nothing", async () => {
