@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from "node:util";
 import { writeSynced } from "../atomic-file.ts";
 import { lockName, tryLockName } from "../linux/lock.ts";
 import type { BlockClaims } from "./block-claims.ts";
-import { readDocumentFile } from "./document-file.ts";
+import { readDocumentFile, signatureOf } from "./document-file.ts";
 import { type Block, blockName } from "./documents.ts";
 
 /** Milliseconds that a change waits for another one of the same block, which takes a few. */
@@ -27,6 +27,9 @@ export class FileBlockClaims implements BlockClaims {
 
   claim(block: Block): Promise<boolean> {
     return this.#change("claim", block.cidr, async () => {
+      if (signatureOf(this.#pathOf(block.cidr)) !== undefined) {
+        return false; // as most races end: without a file written for nothing
+      }
       // Not by rename: programs that know nothing of our lock may have made the document meanwhile.
       return this.#withBeside(block, (beside) => linkUnlessTaken(beside, this.#pathOf(block.cidr)));
     });
@@ -86,8 +89,10 @@ export class FileBlockClaims implements BlockClaims {
       }
       try {
         const isChanged = await work();
-        // A claim that a power cut takes back would be somebody else's after it, with pods of ours in it.
-        await syncDirectory(this.#directory);
+        if (isChanged) {
+          // A claim that a power cut takes back would be somebody else's after it, with pods of ours in it.
+          await syncDirectory(this.#directory);
+        }
         return isChanged;
       } finally {
         await lock.release();

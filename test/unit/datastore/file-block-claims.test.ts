@@ -6,7 +6,6 @@ import { FileBlockClaims } from "../../../src/datastore/file-block-claims.ts";
 import { start } from "../../../src/exec.ts";
 import { tryLockName } from "../../../src/linux/lock.ts";
 import { type ClaimsWorld, describeBlockClaims } from "../../lib/block-claims-contract.ts";
-import { waitFor } from "../../lib/wait.ts";
 
 class FileClaimsWorld implements ClaimsWorld {
   readonly path: string;
@@ -123,11 +122,24 @@ describe("FileBlockClaims", () => {
       reservedCidrs: ["10.100.0.0/24", "10.100.1.0/25", "10.100.1.128/26"],
     };
 
-    const claimer = (name: string) =>
+    const claimer = (name: string, onOutput = (_: string) => {}) =>
       start({
         file: process.execPath,
         args: [join(import.meta.dirname, "claimer.ts"), world.path, JSON.stringify(pool), name, "20"],
+        onOutput,
       });
+
+    /** Resolves when the process has claimed so many blocks and was killed, or has come to its end before that. */
+    const killedBehind = async (name: string, count: number) => {
+      let won = 0;
+      const started = claimer(name, (text) => {
+        won += text.split("\n").length - 1;
+        if (won >= count) {
+          started.kill("SIGKILL");
+        }
+      });
+      await started.ended.catch(() => undefined);
+    };
 
     const linesOf = ({ stdout }: { readonly stdout: string }) => stdout.split("\n").filter((line) => line !== "");
 
@@ -144,12 +156,7 @@ describe("FileBlockClaims", () => {
     }, 60_000);
 
     test("one that is killed at any moment leaves whole documents alone, and the next goes on", async () => {
-      const processes = names.map(claimer);
-      for (const [index, each] of processes.entries()) {
-        await waitFor(async () => (await files()).length > 4 * index, { what: "claims", timeoutMs: 30_000 });
-        each.kill("SIGKILL");
-      }
-      await Promise.allSettled(processes.map(({ ended }) => ended));
+      await Promise.all(names.map((name, index) => killedBehind(name, index + 1)));
       await claimer("heir").ended;
       for (const name of await files()) {
         expect(name).toMatch(/^[\d.]+-28\.json$/);

@@ -188,6 +188,17 @@ describe("giving back", () => {
     expect(await node.leases.blocks()).toEqual(cluster.blocksOf("node1").map(({ cidr }) => cidr));
   });
 
+  test("the last block for pods stays, also when the tunnel has another", async () => {
+    cluster.datastore.writePool({ name: "tunnels", cidr: "10.200.0.0/28", blockSize: 32, allowedUses: ["Tunnel"] });
+    cluster.datastore.writePool({ name: "main", cidr: "10.100.0.0/24", blockSize: 28, allowedUses: ["Workload"] });
+    const node = await cluster.started();
+    const before = cluster.blocksOf("node1");
+    expect(before).toHaveLength(2);
+    await node.settle(0);
+    await node.settle(hour);
+    expect(cluster.blocksOf("node1")).toEqual(before);
+  });
+
   test("a block that was in use meanwhile is quiet from then on", async () => {
     const node = await withSpare();
     const [, spare] = cluster.blocksOf("node1");

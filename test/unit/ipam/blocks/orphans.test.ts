@@ -133,9 +133,10 @@ describe("a block that is open here and not ours any more", () => {
   beforeEach(async () => {
     cluster = new PlayedCluster();
     cluster.datastore.addNode("node2");
+    cluster.writeBlock({ cidr: "10.100.0.240/28", node: "node1" }); // it would claim another one first
     node = await cluster.started();
-    cidr = String(cluster.blocksOf("node1")[0]?.cidr);
-    name = cidr.replace("/", "-");
+    cidr = "10.100.0.240/28";
+    name = "10.100.0.240-28";
   });
 
   test("is claimed again when nobody has it and pods are in it", async () => {

@@ -96,11 +96,11 @@ describe("when its pool goes", () => {
   test("and there is no other, the tunnel stays, and its block with it", async () => {
     cluster.datastore.pools.delete("next");
     const node = await cluster.started();
-    const address = tunnelOf(node);
+    const lease = node.published?.tunnelLease;
     cluster.datastore.writePool({ ...main, disabled: true });
     await node.settle(0);
     await node.settle(hour);
-    expect(tunnelOf(node)).toBe(address);
+    expect(node.published?.tunnelLease).toBe(lease); // never released
     expect(cluster.blocksOf("node1")).toHaveLength(1);
   });
 
