@@ -5,6 +5,7 @@ import { isIPv4 } from "node:net";
 import { basename, join } from "node:path";
 import { type Cidr, containsAddress, formatAddress, parseAddress, parseCidr } from "../cidr.ts";
 import { lockName } from "../linux/lock.ts";
+import { closedName, directoryName } from "./block-name.ts";
 import { FreeRing, headerBytes, ringBytes, ringTime } from "./free-ring.ts";
 import { besideName, type FileIdentity, isSameFile, type LeaseFiles, missingAsUndefined } from "./lease-files.ts";
 import type { Choice } from "./lease-store.ts";
@@ -36,7 +37,7 @@ export class BlockDirectory {
     this.#size = this.#cidr.last - this.#cidr.first + 1;
     this.#files = files;
     this.path = join(parent, directoryName(cidr));
-    this.#closedPath = join(parent, closedPrefix + directoryName(cidr));
+    this.#closedPath = join(parent, closedName(cidr));
     this.#ringPath = join(this.path, ringName);
     this.#lockPath = `${parent}.lock`;
   }
@@ -276,26 +277,6 @@ export class BlockDirectory {
 
 const ringName = ".free";
 
-const closedPrefix = ".closed-";
-
 function isOwnName(name: string): boolean {
   return name === ringName || name === basename(besideName(ringName));
-}
-
-/** "10.100.15.128/26" is in "10-100-15-128-26". */
-function directoryName(cidr: string): string {
-  return cidr.replaceAll(/[./]/g, "-");
-}
-
-/** @returns the block whose directory has the name, or undefined when it is none's */
-export function blockOfDirectory(name: string): { readonly cidr: string; readonly isClosed: boolean } | undefined {
-  const isClosed = name.startsWith(closedPrefix);
-  const parts = (isClosed ? name.slice(closedPrefix.length) : name).split("-");
-  const cidr = `${parts.slice(0, 4).join(".")}/${parts.slice(4).join("-")}`;
-  try {
-    const { prefixLength } = parseCidr(cidr);
-    return prefixLength >= 20 ? { cidr, isClosed } : undefined;
-  } catch {
-    return undefined;
-  }
 }

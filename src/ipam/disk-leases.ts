@@ -6,7 +6,8 @@ import type { Dirent } from "node:fs";
 import { join } from "node:path";
 import { CniCode, CniError } from "@containernetworking/cni-types-ts";
 import { containsAddress, parseAddress, parseCidr } from "../cidr.ts";
-import { BlockDirectory, blockOfDirectory } from "./block-directory.ts";
+import { BlockDirectory } from "./block-directory.ts";
+import { blockOfDirectory } from "./block-name.ts";
 import { besideName, type FileIdentity, type FileOperations, LeaseFiles, missingAsUndefined } from "./lease-files.ts";
 import {
   type Answer,

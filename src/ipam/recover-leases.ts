@@ -1,6 +1,7 @@
 /** Ends what killed processes left half done in the lease directory, and sets aside what does not belong there. */
 import { join } from "node:path";
-import { type BlockDirectory, blockOfDirectory } from "./block-directory.ts";
+import type { BlockDirectory } from "./block-directory.ts";
+import { blockOfDirectory } from "./block-name.ts";
 import { besideName, type FoundFile, isSameFile, type LeaseFiles } from "./lease-files.ts";
 import { describeOwner, type Lease, ownerFileName, type Recovery } from "./lease-store.ts";
 import { parseLease } from "./lease-text.ts";
