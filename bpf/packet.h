@@ -134,8 +134,9 @@ static __always_inline bool is_known_not_ipip(struct __sk_buff *skb)
 
 /*
  * tc on every other link: with no link header (tun, wireguard), with one of its own (InfiniBand), or with that of the
- * packet that it came in (gre on 5.10). Only the kernel knows where the network header starts, and does not tell how long what
- * lies before it is. A packet whose protocol cannot be read, for want of memory too, is taken for IPIP that ends early.
+ * packet that it came in (gre on 5.10). Only the kernel knows where the network header starts, and does not tell how
+ * long what lies before it is. A packet whose protocol cannot be read, for want of memory too, is taken for IPIP that
+ * ends early.
  */
 static __always_inline bool load_ipip_from_raw_skb(struct __sk_buff *skb, struct ipip_packet *packet)
 {
