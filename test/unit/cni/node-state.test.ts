@@ -31,6 +31,14 @@ test("readNodeState() gives what writeNodeState() wrote last, and nothing is lef
   expect(await readdir(runDir)).toEqual(["node.json"]);
 });
 
+test("readNodeState() takes a node without an address of the tunnel, and one that gives none of some addresses", async () => {
+  const { tunnelAddress, ...others } = state;
+  expect(tunnelAddress).toBeDefined();
+  const direct = { ...others, reserved: ["10.100.15.128/30"] };
+  await writeNodeState(directory, direct);
+  expect(await readNodeState(directory)).toEqual(direct);
+});
+
 test.each([
   ["", "it is empty"],
   ['{"version":1,', "it is not JSON, "],
