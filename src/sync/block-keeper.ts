@@ -112,7 +112,7 @@ export class BlockKeeper {
     const { config, instance, claims, held, store } = this.#options;
     const tell = this.#tell("block claimed again, since its addresses are in use");
     const onClaimed = (block: Block) => {
-      this.#claiming.await(block);
+      this.#claiming.waitFor(block);
       tell(block);
     };
     await claimLostBlocks(cluster, { nodeName: config.nodeName, instance, claims, held, store, onClaimed });

@@ -51,8 +51,8 @@ export class Claiming {
     }
   }
 
-  /** The block was claimed by somebody else for this node: nothing more is claimed until the cluster shows it. */
-  await(block: Block): void {
+  /** Nothing more is claimed until the cluster shows this block, which was claimed for this node just now. */
+  waitFor(block: Block): void {
     this.#awaited.set(block.cidr, block);
   }
 
@@ -82,7 +82,7 @@ export class Claiming {
     for (const { cidr } of candidates(node, use, cluster)) {
       const block = { cidr, node: node.name, claimOrder, instance: this.#instance };
       if (await this.#claims.claim(block)) {
-        this.await(block);
+        this.waitFor(block);
         this.#onClaimed(block);
         return;
       }

@@ -1,6 +1,7 @@
 /** Blocks that are open on this node's disk although the datastore does not say that they are ours. */
 import type { BlockClaims } from "../../datastore/block-claims.ts";
 import type { Block } from "../../datastore/documents.ts";
+import { fits } from "../../datastore/pool-ranges.ts";
 import type { LeaseStore } from "../lease-store.ts";
 import type { HeldBlocks } from "./held-blocks.ts";
 import { type ClusterBlocks, nextClaimOrder, ownBlocks } from "./own-blocks.ts";
@@ -18,7 +19,7 @@ interface LostBlocksOptions {
  * An empty one is closed. One with leases is claimed again where nobody has it: an operator or a restored backup removed
  * the document, and the pods are still there.
  *
- * @throws an error that names the blocks that another node has while addresses of them are leased here
+ * @throws an error that names the blocks that cannot be ours again while addresses of them are leased here
  */
 export async function claimLostBlocks(
   cluster: ClusterBlocks,
@@ -39,13 +40,17 @@ export async function claimLostBlocks(
       await held.close(wanted);
       await held.forget(wanted);
     } else if (current !== undefined) {
-      problems.push(`"${cidr}" belongs to node "${current.node}" and has leases here, ${leases} of them`);
+      problems.push(
+        `"${cidr}" belongs to node "${current.node}" and has ${leases} leases here, remove the pods of one`,
+      );
+    } else if (![...cluster.pools.values()].some((pool) => fits(wanted, pool))) {
+      problems.push(`"${cidr}" is in no pool and has ${leases} leases here, add the pool again or remove the pods`);
     } else if (await claims.claim(wanted)) {
       claimOrder += 1;
       onClaimed(wanted);
     }
   }
   if (problems.length > 0) {
-    throw new Error(`Cannot keep every block: ${problems.join("; ")}, remove their pods from one of the nodes`);
+    throw new Error(`Cannot keep every block: ${problems.join("; ")}`);
   }
 }

@@ -148,12 +148,28 @@ describe("a block that is open here and not ours any more", () => {
     expect(node.problems).toEqual(new Map());
   });
 
+  test("is a condition when its pool is gone too, and claimed again when that is back", async () => {
+    await node.add("c1");
+    const pool = cluster.datastore.pools.get("main");
+    cluster.datastore.pools.clear();
+    cluster.datastore.blocks.delete(name);
+    await node.settle();
+    expect(node.problems.get("blocks/lost")).toBe(
+      `Cannot keep every block: "${cidr}" is in no pool and has 2 leases here, add the pool again or remove the pods`,
+    );
+    expect(cluster.datastore.blocks).toEqual(new Map());
+    cluster.datastore.writePool(pool ?? { name: "", cidr: "" });
+    await node.settle();
+    expect(node.problems).toEqual(new Map());
+    expect(cluster.blocksOf("node1").map((block) => block.cidr)).toContain(cidr);
+  });
+
   test("is a condition when another node has it and pods are in it; nothing is given from it", async () => {
     await node.add("c1");
     cluster.writeBlock({ cidr, node: "node2", instance: "two" });
     await node.settle();
     expect(node.problems.get("blocks/lost")).toBe(
-      `Cannot keep every block: "${cidr}" belongs to node "node2" and has leases here, 1 of them, remove their pods from one of the nodes`,
+      `Cannot keep every block: "${cidr}" belongs to node "node2" and has 1 leases here, remove the pods of one`,
     );
     expect(node.published?.forPods).not.toContain(cidr);
     await node.del("c1");
