@@ -107,8 +107,15 @@ export class NodeNetwork {
     }
     const uplink = uplinkOf(this.#own, links, addresses);
     const mtu = tunnelMtu(uplink);
-    await this.#keepTunnel(cluster, mtu, { links, addresses });
+    const isTunnelNeeded = needsTunnel(cluster.pools.values());
+    if (isTunnelNeeded) {
+      await this.#keepTunnel(mtu, await this.#tunnelAddress(cluster), { links, addresses });
+    }
     await this.#keepRoutes(this.#own, cluster, { mtu, uplink });
+    // Not before: with a link's last address the kernel removes all routes by it.
+    if (!isTunnelNeeded && findTunnelDevice(links)) {
+      await this.#keepTunnel(mtu, undefined, { links, addresses });
+    }
     await this.#publish(isKnown, this.#own, cluster, mtu);
     if (!isGuarded) {
       throw new Error("Cannot finish: the guard is not in place");
@@ -136,15 +143,11 @@ export class NodeNetwork {
   }
 
   async #keepTunnel(
-    cluster: ClusterView,
     mtu: number,
+    address: string | undefined,
     actual: Parameters<typeof keepIpipDeviceInSync>[2],
   ): Promise<void> {
-    if (!needsTunnel(cluster.pools.values()) && !findTunnelDevice(actual.links)) {
-      return;
-    }
-    const wanted = { mtu, address: await this.#tunnelAddress(cluster) };
-    const { index, changes } = await keepIpipDeviceInSync(this.#netlink, wanted, actual);
+    const { index, changes } = await keepIpipDeviceInSync(this.#netlink, { mtu, address }, actual);
     this.#tunnelIndex = index;
     if (changes.length > 0) {
       this.#log.info({ changes }, "tunl0 changed");

@@ -15,13 +15,13 @@ const anyAddress = "0.0.0.0";
 export interface TunnelDevice {
   /** In bytes. */
   readonly mtu: number;
-  /** The only IPv4 address, as a /32; none while the node has no block. */
+  /** The only IPv4 address, as a /32; none while the node has no block, or no pool is reached by the tunnel. */
   readonly address: string | undefined;
 }
 
 /**
  * Makes tunl0 what it should be and changes nothing that is right: there under its name, of kind ipip, with this MTU and
- * exactly this address, loose rp_filter, and up.
+ * exactly this address, no strict rp_filter, and up.
  *
  * The device of a namespace that the module made (local any, remote any) cannot be deleted, and while it has another
  * name no second one can be made: it is found by what it is and named back.
@@ -41,9 +41,10 @@ export async function keepIpipDeviceInSync(
     changes.push(`MTU ${device.mtu} -> ${wanted.mtu}`);
   }
   // Loose: a reply may come back by another link than the route to its source names. The kernel takes the larger of
-  // this and conf/all.
-  if (ensureSysctl(`ipv4/conf/${tunnelName}/rp_filter`, 2)) {
-    changes.push("rp_filter -> 2");
+  // this and conf/all, and is strict on a link without address unless both are 0.
+  const reversePathFilter = wanted.address === undefined ? 0 : 2;
+  if (ensureSysctl(`ipv4/conf/${tunnelName}/rp_filter`, reversePathFilter)) {
+    changes.push(`rp_filter -> ${reversePathFilter}`);
   }
   const addresses = actual.addresses.filter(({ linkIndex }) => linkIndex === device.index);
   changes.push(...(await setLinkAddressV4(netlink, device.index, wanted.address, addresses)));
