@@ -31,6 +31,7 @@ export class GuardedPod {
   readonly link: GuardedLink;
   readonly host: HostNetGuard;
   readonly guard: WorkloadGuard;
+  readonly policy = policy;
 
   /** Both guards are loaded, and on no link yet. */
   static async create(): Promise<GuardedPod> {

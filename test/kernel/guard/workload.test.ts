@@ -237,13 +237,18 @@ test("the host-net guard on other links goes on, and each forgets only its own",
   expect([...world.enter(() => pod.host.attachments()).keys()]).toEqual([uplink.index]);
 });
 
-test("the guard is not there for the plugin before sync has loaded it, or while it puts programs anew", () => {
+test("the guard is not there before sync has loaded it, and guards nothing new while it puts programs anew", () => {
   const elsewhere = join(world.pinDirectory, "elsewhere");
   expect(WorkloadGuard.openPinned(elsewhere)).toBeUndefined();
   mkdirSync(join(elsewhere, "maps"), { recursive: true });
   expect(WorkloadGuard.openPinned(elsewhere)).toBeUndefined();
   rmSync(join(world.pinDirectory, "programs"), { recursive: true });
-  expect(WorkloadGuard.openPinned(world.pinDirectory)).toBeUndefined();
+  using without = WorkloadGuard.openPinned(world.pinDirectory);
+  expect(without?.canProtect).toBe(false);
+  expect(() => world.enter(() => without?.protect(pod.link, { ...pod.policy, containerId: "late" }))).toThrow(
+    'Cannot guard a link: the program "guard_workload" is not pinned',
+  );
+  expect(without?.policyOf(pod.link.index)).toBeUndefined();
 });
 
 describe("with real frames", () => {
