@@ -67,7 +67,7 @@ _Static_assert(sizeof(struct verdict_counter) == 16, "no hidden padding in verdi
 
 /* Why a packet that a pod sent was dropped; the index into `drops` of struct pod_link. Numbers are never reused. */
 enum pod_drop {
-	POD_DROP_IPIP = 0, /* protocol 4, which could forge a node */
+	POD_DROP_IPIP = 0, /* protocol 4, which could forge a node, or an ICMP error about it */
 	POD_DROP_IPV6 = 1,
 	POD_DROP_OTHER_ETHERTYPE = 2, /* neither ARP nor IPv4 nor IPv6, or in a VLAN */
 	POD_DROP_MALFORMED = 3, /* no whole IPv4 header, or no whole ARP packet for IPv4 on Ethernet */

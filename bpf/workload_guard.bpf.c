@@ -20,6 +20,7 @@
 #include "shared.h"
 #include "workload_guard_maps.h"
 
+#define FRAGMENT_OFFSET_MASK 0x1fff /* RFC 791, in units of 8 bytes */
 #define VLAN_ID_MASK 0xfff /* IEEE 802.1Q; identifier 0 is a priority alone, and the stack takes such a frame as untagged */
 
 #define HARDWARE_ETHERNET 1 /* ARPHRD_ETHER; linux/if_arp.h is not for BPF */
@@ -105,6 +106,54 @@ static __always_inline int judge_ipip(struct __sk_buff *skb)
 	return settle(decide_on_pod(skb, &packet), skb->len, TC_ACT_UNSPEC, TC_ACT_SHOT);
 }
 
+/* RFC 792: an error, which begins with 8 bytes of its own and goes on with the packet that it is about. */
+struct icmp_error {
+	__u8 type;
+	__u8 rest[7];
+	struct iphdr quoted;
+};
+_Static_assert(sizeof(struct icmp_error) == 28, "no hidden padding in icmp_error");
+
+/* linux/icmp.h draws in headers of the C library. */
+enum icmp_error_type {
+	ICMP_DEST_UNREACH = 3,
+	ICMP_SOURCE_QUENCH = 4,
+	ICMP_REDIRECT = 5,
+	ICMP_TIME_EXCEEDED = 11,
+	ICMP_PARAMETERPROB = 12,
+};
+
+static __always_inline bool is_icmp_error(__u8 type)
+{
+	return type == ICMP_DEST_UNREACH || type == ICMP_SOURCE_QUENCH || type == ICMP_REDIRECT ||
+	       type == ICMP_TIME_EXCEEDED || type == ICMP_PARAMETERPROB;
+}
+
+/*
+ * The kernel believes an error about a tunnel packet: "fragmentation needed" makes the tunnel to that node smaller for all
+ * pods. Who may not send such packets gets none, and so has no error to tell of. A fragment has to hold all that is
+ * looked at.
+ */
+static __always_inline int judge_icmp(struct __sk_buff *skb, struct pod_link *link, const struct iphdr *header)
+{
+	__u32 offset = sizeof(struct ethhdr) + header_length(header);
+	struct icmp_error error;
+
+	if (header->frag_off & bpf_htons(FRAGMENT_OFFSET_MASK))
+		return TC_ACT_UNSPEC; /* without its first fragment nobody takes it for anything */
+	if (!load(skb, offset, &error.type, sizeof(error.type)))
+		return drop(link, POD_DROP_MALFORMED, skb->len);
+	if (!is_icmp_error(error.type))
+		return TC_ACT_UNSPEC;
+	if (!load(skb, offset, &error, sizeof(error)))
+		return drop(link, POD_DROP_MALFORMED, skb->len);
+	if (error.quoted.protocol != IPPROTO_IPIP)
+		return TC_ACT_UNSPEC;
+	if (link->flags & POD_FLAG_ALLOW_IPIP && may_send_from(link, error.quoted.daddr))
+		return TC_ACT_UNSPEC;
+	return drop(link, POD_DROP_IPIP, skb->len);
+}
+
 static __always_inline int judge_ipv4(struct __sk_buff *skb, struct pod_link *link)
 {
 	struct iphdr header;
@@ -118,6 +167,8 @@ static __always_inline int judge_ipv4(struct __sk_buff *skb, struct pod_link *li
 	/* The host delivers it where "portmap" switched route_localnet on; an allowed source such as 0.0.0.0/0 covers it. */
 	if (is_loopback(header.saddr) || is_loopback(header.daddr))
 		return drop(link, POD_DROP_LOOPBACK, skb->len);
+	if (header.protocol == IPPROTO_ICMP)
+		return judge_icmp(skb, link, &header);
 	if (header.protocol != IPPROTO_IPIP)
 		return TC_ACT_UNSPEC;
 	if (!(link->flags & POD_FLAG_ALLOW_IPIP))

@@ -114,6 +114,19 @@ export function tcp(sourcePort: number, destinationPort: number): Layer {
   };
 }
 
+/** An error about the packet in the layers behind it. @param type of RFC 792 */
+export function icmpError(type: number, code = 0): Layer {
+  return {
+    protocol: protocolNumbers.icmp,
+    build: (payload) => {
+      const header = Buffer.from([type, code, 0, 0, 0, 0, 600 >> 8, 600 & 255]); // "fragmentation needed": an MTU of 600
+      const message = Buffer.concat([header, payload]);
+      message.writeUInt16BE(checksum(message), 2);
+      return message;
+    },
+  };
+}
+
 export function icmpEcho(): Layer {
   return {
     protocol: protocolNumbers.icmp,

@@ -10,6 +10,7 @@ import {
   eth,
   frame,
   icmpEcho,
+  icmpError,
   ipv4,
   ipv6,
   tcp,
@@ -46,6 +47,11 @@ const arpFrom = (sender: string, target = GATEWAY, fields: ArpFields = {}) =>
   frame(eth("ff:ff:ff:ff:ff:ff"), arp(sender, target, fields), data(18, 0));
 const arpRequest = arpFrom(POD);
 const answer = { operation: 2 };
+
+/** As a node would be told that its packet to another node is too big. */
+function aboutTunnel(name: string, type: number): [string, Buffer, PodDrop] {
+  return [name, frame(eth(), ipv4(POD, NODE), icmpError(type, 4), ipv4(NODE, MEMBER, { protocol: 4 })), "ipip"];
+}
 
 const rows: readonly [name: string, packet: Buffer, dropped: PodDrop | undefined][] = [
   ["UDP from its own address", packetFrom(POD), undefined],
@@ -116,6 +122,22 @@ const rows: readonly [name: string, packet: Buffer, dropped: PodDrop | undefined
   ["a later fragment of IPIP", frame(eth(), ipv4(POD, NODE, { protocol: 4, fragmentOffset: 8 }), data(40)), "ipip"],
   ["IPIP from a node's address", ipip(MEMBER, NODE), "spoofed-source"],
   ["IPv6", ipv6Packet, "ipv6"],
+  ...[3, 4, 5, 11, 12].map((type) => aboutTunnel(`an ICMP error of type ${type} about a tunnel packet`, type)),
+  ["an ICMP error that ends in its header", frame(eth(), ipv4(POD, NODE), icmpError(3, 4)), "malformed"],
+  ["an ICMP error that ends in the packet it is about", aboutTunnel("", 3)[1].subarray(0, -9), "malformed"],
+  ["an ICMP packet without a type", frame(eth(), ipv4(POD, NODE, { protocol: 1 })), "malformed"],
+  [
+    "an ICMP error about a tunnel packet behind IP options",
+    frame(eth(), ipv4(POD, NODE, { optionBytes: 40 }), icmpError(3, 4), ipv4(NODE, MEMBER, { protocol: 4 })),
+    "ipip",
+  ],
+  [
+    "the first fragment of an ICMP error about a tunnel packet",
+    frame(eth(), ipv4(POD, NODE, { moreFragments: true }), icmpError(3, 4), ipv4(NODE, MEMBER, { protocol: 4 })),
+    "ipip",
+  ],
+  ["an ICMP error about UDP", frame(eth(), ipv4(POD, NODE), icmpError(3, 3), ipv4(NODE, POD), udp(1, 2)), undefined],
+  ["a later fragment of ICMP", frame(eth(), ipv4(POD, NODE, { protocol: 1, fragmentOffset: 8 }), data(9)), undefined],
   ["a version that is not 4", frame(eth(), ipv4(POD, OTHER_POD, { version: 6 }), udp(1, 2)), "malformed"],
   ["a header that is too short", frame(eth(), ipv4(POD, OTHER_POD, { headerWords: 4 }), udp(1, 2)), "malformed"],
   ["a short header from a forged source", frame(eth(), ipv4(NODE, NODE, { headerWords: 0 }), data(9)), "malformed"],
@@ -215,6 +237,12 @@ describe("with IPIP allowed", () => {
     const actions = [ipip(OTHER_POD, FAR_AWAY), packetFrom(OTHER_POD)].map((packet) => pod.judge(packet));
     pod.host.setMode("enforce");
     expect(actions).toEqual(["drop", "drop"]);
+  });
+
+  test("an ICMP error about it is believed where it was for the pod, and not where a node sent it", () => {
+    const about = (destination: string) =>
+      frame(eth(), ipv4(POD, NODE), icmpError(3, 4), ipv4(NODE, destination, { protocol: 4 }));
+    expect([POD, MEMBER].map((destination) => pod.judge(about(destination)))).toEqual(["pass", "drop"]);
   });
 
   test("it is only from the pod's own address", () => {
