@@ -156,7 +156,7 @@ async function attach(
   await step("begin the endpoint", () => endpoints.save(endpoint));
   const isRepeated = earlier !== undefined;
   const given = await step("reserve the addresses", () =>
-    ipam.add(attachment, node, { wanted: wishes.address, isRepeated }),
+    ipam.add(attachment, node, { wanted: wishes.address, pools: wishes.pools, isRepeated }),
   );
 
   const podMac = wishes.mac ?? earlier?.attached?.mac;

@@ -36,6 +36,8 @@ export interface Ipam {
 interface AddOptions {
   /** The one address to give, if any will not do. */
   readonly wanted: string | undefined;
+  /** Names of the pools that it may come from, if not any. */
+  readonly pools: readonly string[] | undefined;
   /** Whether an earlier ADD, perhaps one that was killed, may hold addresses already. */
   readonly isRepeated: boolean;
 }
@@ -67,8 +69,9 @@ export function ipamOf({ ipam, cniVersion }: PluginConfiguration, leases: Pool, 
 export function poolIpam(leases: Pool): Ipam {
   return {
     type: ownIpam,
-    async add(attachment, node, { wanted }) {
-      const { address } = await leases.reserve(attachment, node, wanted);
+    async add(attachment, node, { wanted, pools }) {
+      const blocks = pools === undefined ? node.blocks : pools.flatMap((name) => blocksOfPool(name, node));
+      const { address } = await leases.reserve(attachment, { ...node, blocks }, wanted);
       return { addresses: [address], routes: [defaultRoute] };
     },
     release: (attachment) => leases.release(attachment),
@@ -89,6 +92,27 @@ export function poolIpam(leases: Pool): Ipam {
     },
     async gc() {}, // each lease goes with its attachment
   };
+}
+
+function blocksOfPool(name: string, { nodeName, pools = [] }: NodeState): readonly string[] {
+  const pool = pools.find((each) => each.name === name);
+  const usable = pools.filter(({ disabled, blocks }) => !disabled && blocks.length > 0);
+  const allowed = `allowed are ${usable.map((each) => `"${each.name}"`).join(", ") || "no others either"}`;
+  const refuse = (problem: string) =>
+    new CniError(
+      CniCode.InvalidConfiguration,
+      `Cannot reserve an address from the pool "${name}": ${problem}, ${allowed}`,
+    );
+  if (pool === undefined) {
+    throw refuse("there is no pool of that name");
+  }
+  if (pool.disabled) {
+    throw refuse("it is disabled");
+  }
+  if (pool.blocks.length === 0) {
+    throw refuse(`node "${nodeName}" has no block of it`);
+  }
+  return pool.blocks;
 }
 
 /** CNI spec 1.1.0, section 4: the plugin is called with the same environment and the same standard input. */

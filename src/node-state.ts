@@ -12,8 +12,10 @@ const nodeState = z.object({
   mtu: z.int().min(68).max(65535),
   /** The node's own address in the pod network, on tunl0: never a pod's. None where no pool is reached by the tunnel. */
   tunnelAddress: z.ipv4().exactOptional(),
-  /** CIDRs of the blocks that pods get addresses from, in the order the node claimed them. */
+  /** CIDRs of the blocks that pods get addresses from which ask for no pool, in the order in which they are used up. */
   blocks: z.array(z.cidrv4()),
+  /** Every pool by its name, with the CIDRs of this node's blocks that a pod gets an address from which asks for it. */
+  pools: z.array(z.object({ name: z.string(), disabled: z.boolean(), blocks: z.array(z.cidrv4()) })).exactOptional(),
   /** CIDRs of addresses that are never given. */
   reserved: z.array(z.cidrv4()).exactOptional(),
 });

@@ -6,6 +6,7 @@ import type { Logger } from "pino";
 import type { Node } from "../datastore/documents.ts";
 import { isPodLink } from "../guard/links.ts";
 import type { HeldBlocks, Holdings } from "../ipam/blocks/held-blocks.ts";
+import { servesPods } from "../ipam/blocks/own-blocks.ts";
 import { ensureSysctl } from "../linux/sysctl.ts";
 import type { Address } from "../netlink/address.ts";
 import type { Link } from "../netlink/link.ts";
@@ -191,7 +192,10 @@ export class NodeNetwork {
     const path = nodeStatePath(runDir);
     const isReady = isKnown && this.#holdings?.blocks.length !== 0;
     if (isReady && this.#holdings) {
-      const state = nodeStateOf(node, this.#holdings, { mtu, tunnelAddress: await this.#tunnelAddress(cluster) });
+      const state = nodeStateOf(node, this.#holdings, cluster, {
+        mtu,
+        tunnelAddress: await this.#tunnelAddress(cluster),
+      });
       if (!isDeepStrictEqual(state, await this.#published())) {
         await writeNodeState(runDir, state);
         this.#log.info(state, "ready for pods");
@@ -212,6 +216,7 @@ export class NodeNetwork {
 function nodeStateOf(
   { name }: Node,
   { blocks, forPods }: Holdings,
+  { pools }: ClusterView,
   { mtu, tunnelAddress }: { readonly mtu: number; readonly tunnelAddress: string | undefined },
 ): NodeState {
   return {
@@ -220,6 +225,10 @@ function nodeStateOf(
     mtu,
     ...(tunnelAddress === undefined ? {} : { tunnelAddress }),
     blocks: [...forPods],
+    pools: [...pools.values()].map(({ name: poolName, disabled }) => {
+      const own = blocks.filter((each) => each.pool.name === poolName && servesPods(each));
+      return { name: poolName, disabled, blocks: own.map(({ block }) => block.cidr) };
+    }),
     reserved: [...new Set(blocks.flatMap(({ pool }) => pool.reservedCidrs))],
   };
 }

@@ -2,13 +2,13 @@
 import { isDeepStrictEqual } from "node:util";
 import { type Block, blockName } from "../../datastore/documents.ts";
 import type { Lease, LeaseStore, Recovery } from "../lease-store.ts";
-import { type ClusterBlocks, type OwnBlock, ownBlocks, servesPods } from "./own-blocks.ts";
+import { type ClusterBlocks, type OwnBlock, ownBlocks, servesAllPods } from "./own-blocks.ts";
 import { keepTunnelLease } from "./tunnel-lease.ts";
 
 export interface Holdings {
   /** In the order they were claimed. */
   readonly blocks: readonly OwnBlock[];
-  /** CIDRs of those that pods are given addresses from. */
+  /** CIDRs of those that pods are given addresses from which ask for no pool, pools in the order of their names. */
   readonly forPods: readonly string[];
   /** Of the address of the node's own end of the tunnel. */
   readonly tunnelLease: Lease | undefined;
@@ -63,7 +63,10 @@ export class HeldBlocks {
       for (const { block } of held) {
         await this.#store.openBlock(block.cidr);
       }
-      const forPods = held.filter(servesPods).map(({ block }) => block.cidr);
+      const forPods = held
+        .filter(servesAllPods)
+        .sort((one, other) => (one.pool.name < other.pool.name ? -1 : Number(one.pool.name > other.pool.name)))
+        .map(({ block }) => block.cidr);
       return { blocks: held, forPods, tunnelLease: await keepTunnelLease(this.#store, held, new Date()) };
     });
   }

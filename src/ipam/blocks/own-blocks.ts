@@ -1,7 +1,9 @@
 /** The blocks that the datastore says are this node's, and what they are good for. */
+import { isDeepStrictEqual } from "node:util";
 import type { Block, Node, Pool, PoolUse } from "../../datastore/documents.ts";
 import { cidrOf } from "../../datastore/parsed.ts";
 import { fits } from "../../datastore/pool-ranges.ts";
+import { everything } from "../../datastore/selector.ts";
 
 /** What is in force in the datastore. */
 export interface ClusterBlocks {
@@ -36,9 +38,14 @@ export function isMovable({ blockSize, allowedUses }: Pool): boolean {
   return blockSize === 32 && allowedUses.includes("Workload");
 }
 
-/** Whether any pod can be given an address of the block. */
+/** Whether a pod can be given an address of the block. */
 export function servesPods({ pool }: OwnBlock): boolean {
   return isFor("Workload", pool) && !isMovable(pool);
+}
+
+/** Whether any pod can, in whatever Kubernetes namespace, without asking for the pool. */
+export function servesAllPods({ block, pool }: OwnBlock): boolean {
+  return servesPods({ block, pool }) && isDeepStrictEqual(pool.namespaceSelector, everything);
 }
 
 /** What the next block of these gets. */

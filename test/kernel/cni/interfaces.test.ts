@@ -120,6 +120,50 @@ test.each([
   expect(await node.remains()).toEqual(nothing);
 });
 
+describe("pools asked for by name", () => {
+  const annotated = (pools: string) => ({
+    runtimeConfig: { "io.kubernetes.cri.pod-annotations": { "cni-ipip.io/pools": pools } },
+  });
+
+  beforeEach(() =>
+    node.writeState({
+      pools: [
+        { name: "default", disabled: false, blocks: ["10.100.15.128/26"] },
+        { name: "far", disabled: false, blocks: [] },
+        { name: "old", disabled: true, blocks: ["10.8.0.0/30"] },
+        { name: "small", disabled: false, blocks: ["10.9.0.0/31"] },
+      ],
+    }),
+  );
+
+  test("give the address, the first of them that has one, and the pod's annotation goes before the configuration", async () => {
+    const ipam = { type: "cni-ipip", ipv4_pools: ["default"] };
+    const addressOf = async (containerId: string, config: object) => {
+      const { json } = await node.call("ADD", { containerId, netns: await node.createPod(), config });
+      return json.ips[0].address;
+    };
+    expect(await addressOf("c1", { ...annotated("small,default"), ipam })).toBe("10.9.0.0/32");
+    expect(await addressOf("c2", { ipam: { type: "cni-ipip", ipv4_pools: ["small"] } })).toBe("10.9.0.1/32");
+    expect(await addressOf("c3", annotated("small,default"))).toBe("10.100.15.129/32");
+    expect((await node.call("ADD", { containerId: "c4", netns, config: annotated("small") })).json).toMatchObject({
+      code: 100,
+      msg: expect.stringContaining("no address is free, leases 2 of 2, blocks 1 (10.9.0.0/31)"),
+    });
+  });
+
+  test.each([
+    ["fast", 'there is no pool of that name, allowed are "default", "small"'],
+    ["old", 'it is disabled, allowed are "default", "small"'],
+    ["default,far", 'node "node1" has no block of it, allowed are "default", "small"'],
+  ])("are refused as %j, and nothing is left", async (pools, problem) => {
+    expect((await node.call("ADD", { containerId: "c1", netns, config: annotated(pools) })).json).toMatchObject({
+      code: 7,
+      msg: `Cannot reserve an address from the pool "${pools.split(",").at(-1)}": ${problem}`,
+    });
+    expect(await node.remains()).toEqual(nothing);
+  });
+});
+
 test("ADD names who has the address that is asked for", async () => {
   const other = await node.createPod();
   const config = { runtimeConfig: { ips: ["10.100.15.140"] } };

@@ -47,6 +47,17 @@ async function isOpening({ pid }: Process, name: string): Promise<boolean> {
   return (await Promise.all(links)).some((link) => basename(link) === name);
 }
 
+/** @returns whether each condition has been seen, one after the other */
+function inTurn(conditions: (() => Promise<boolean>)[]): () => Promise<boolean> {
+  return async () => {
+    const [next] = conditions;
+    if (next !== undefined && (await next())) {
+      conditions.shift();
+    }
+    return conditions.length === 0;
+  };
+}
+
 /** What host-local holds. */
 async function held(): Promise<string[]> {
   const names = await readdir(join(node.runDir, "host-local/pods")).catch(() => []);
@@ -284,7 +295,12 @@ test("a plugin that is still at work when its ADD was killed is waited for by DE
   const add = node.start("ADD", call(ipam, others));
   await expect(add.ended).rejects.toMatchObject({ cause: { signal: "SIGKILL" } });
   const del = node.start("DEL", call(ipam, others));
-  await waitFor(async () => (await isOpening(del, "containers.lock")) || exists(join(directory, "overtaken")), {
+  // Who waits for the lock opens its file and closes it again; who has it keeps it open.
+  const isWaiting = inTurn([
+    async () => isOpening(del, "containers.lock"),
+    async () => !(await isOpening(del, "containers.lock")),
+  ]);
+  await waitFor(async () => (await isWaiting()) || exists(join(directory, "overtaken")), {
     what: "DEL at the lock, or past it",
     timeoutMs: 20_000,
   });

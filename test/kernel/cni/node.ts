@@ -147,7 +147,7 @@ export class TestNode {
       blocks: ["10.100.15.128/26"],
       ...changes,
     };
-    await this.#openBlocks(state.blocks);
+    await this.#openBlocks([...state.blocks, ...(state.pools ?? []).flatMap(({ blocks }) => blocks)]);
     await writeNodeState(this.runDir, state);
   }
 
