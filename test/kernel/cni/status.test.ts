@@ -1,5 +1,5 @@
 /** STATUS where the node's files are in the way. */
-import { rm, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, jest, test } from "@jest/globals";
 import { run } from "../../../src/exec.ts";
@@ -63,10 +63,4 @@ test("STATUS looks at the directory that ADD would make a missing one in", async
   } finally {
     await restore();
   }
-});
-
-test("STATUS says 50 of a file in the place of a directory", async () => {
-  await rm(node.stateDir, { recursive: true });
-  await writeFile(node.stateDir, "");
-  expect((await node.call("STATUS", {})).json).toMatchObject({ code: 50 });
 });
