@@ -55,16 +55,17 @@ async function filled(path: string, { leases, blocks, where }: Filling): Promise
     await store.openBlock(block);
   }
   const owner = (containerId: string) => ({ network: "pods", containerId, interfaceName: "eth0" });
-  const early = new Pool(store, () => new Date(0)); // all that is released rests long enough
+  let minutes = 0;
+  const pool = new Pool(store, () => new Date(120_000 * minutes++)); // what is released is at rest with the next call
   for (let index = 0; index < leases; index++) {
-    await early.reserve(owner(String(index)), { blocks });
+    await pool.reserve(owner(String(index)), { blocks });
   }
   for (let index = 0; index < room; index++) {
-    await early.release(owner(String(where === "first" ? index : leases - 1 - index)));
+    await pool.release(owner(String(where === "first" ? index : leases - 1 - index)));
   }
   return async () => {
-    await early.reserve(owner("measured"), { blocks });
-    await early.release(owner("measured"));
+    await pool.reserve(owner("measured"), { blocks });
+    await pool.release(owner("measured"));
   };
 }
 
