@@ -2,7 +2,6 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { CniCode, CniError } from "@containernetworking/cni-types-ts";
-import { addon } from "../src/linux/addon.ts";
 import { type Lock, lockName, tryLockName } from "../src/linux/lock.ts";
 
 /** Longer than any ADD takes on a busy node, shorter than the patience of runtimes (2 to 4 minutes). */
@@ -20,13 +19,7 @@ export async function lockContainer(runDir: string, containerId: string, signal:
       `Cannot begin: another call for the container "${containerId}" is still at work after ${timeoutMs / 1000} s`,
     );
   }
-  return {
-    fd: lock.fd,
-    async release() {
-      addon.unlockBytes(lock.fd); // closing it is not enough where a plugin that we called left something running
-      await lock.release();
-    },
-  };
+  return lock;
 }
 
 /** @returns `undefined` when a call for the container is at work */

@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 build="gcc libc6-dev clang llvm libbpf-dev libelf-dev zlib1g-dev bpftool"
-tests="iproute2 iputils-ping kmod mount nftables procps python3-minimal tcpdump util-linux"
+tests="iproute2 iputils-ping kmod mount nftables openssl procps python3-minimal tcpdump util-linux"
 clients="busybox-static conmon containerd containernetworking-plugins crun iptables podman"
 machine="busybox-static cpio qemu-system-x86"
 

@@ -14,7 +14,13 @@ interface Addon {
   droppedMessages(fd: number): number;
 }
 
-export const addon = createRequire(import.meta.url)(assetPath("linux.node")) as Addon;
+let loaded: Addon | undefined;
+
+/** Loaded with the first use: most of what is built on it does without in most cases. */
+export function addon(): Addon {
+  loaded ??= createRequire(import.meta.url)(assetPath("linux.node")) as Addon;
+  return loaded;
+}
 
 /** An error in the shape of Node's own system errors: `code` is the errno's name, `errno` its negative value. */
 export function systemError(action: string, errno: number): NodeJS.ErrnoException {

@@ -12,7 +12,7 @@ export async function ensureBpffs(directory: string): Promise<void> {
   if (type >>> 0 === bpfFsMagic) {
     return;
   }
-  const errno = addon.mountBpffs(directory);
+  const errno = addon().mountBpffs(directory);
   if (errno !== 0) {
     throw systemError(`mount a BPF file system on "${directory}"`, errno);
   }

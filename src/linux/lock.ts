@@ -12,17 +12,26 @@ export interface Lock {
 
 /** @returns the lock on the whole file, or `undefined` when somebody else holds it, also this process */
 export function tryLock(path: string): Promise<Lock | undefined> {
-  return lockOpened(path, (fd) => addon.lockExclusively(fd));
+  return lockOpened(path, (fd) => addon().lockExclusively(fd));
 }
 
 /**
  * @param path one file holds the locks of any number of names, so that none leaves a file behind
  * @returns the lock on the name, or `undefined` when somebody else holds it, also this process
  */
-export function tryLockName(path: string, name: string): Promise<Lock | undefined> {
+export async function tryLockName(path: string, name: string): Promise<Lock | undefined> {
   // 48 bits: two names share a byte, and then only wait for each other, once in 10^14.
   const offset = createHash("sha256").update(name).digest().readUIntBE(0, 6);
-  return lockOpened(path, (fd) => addon.lockByte(fd, offset));
+  const lock = await lockOpened(path, (fd) => addon().lockByte(fd, offset));
+  return (
+    lock && {
+      fd: lock.fd,
+      async release() {
+        addon().unlockBytes(lock.fd); // closing is not enough where a program that inherited it still runs
+        await lock.release();
+      },
+    }
+  );
 }
 
 /** @returns `undefined` when the lock is not free within the time */

@@ -35,14 +35,14 @@ export class NetworkNamespace {
   enter<T>(action: () => T): T {
     const home = openSync("/proc/thread-self/ns/net", constants.O_RDONLY);
     try {
-      const errno = addon.setNetworkNamespace(this.fd);
+      const errno = addon().setNetworkNamespace(this.fd);
       if (errno !== 0) {
         throw systemError(`enter the network namespace "${this.path}"`, errno);
       }
       try {
         return action();
       } finally {
-        if (addon.setNetworkNamespace(home) !== 0) {
+        if (addon().setNetworkNamespace(home) !== 0) {
           process.abort();
         }
       }

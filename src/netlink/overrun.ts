@@ -13,7 +13,7 @@ export class Overrun {
 
   constructor(socket: NetlinkSocket) {
     this.#fd = descriptorOf(socket);
-    const errno = addon.ignoreOverrun(this.#fd);
+    const errno = addon().ignoreOverrun(this.#fd);
     if (errno !== 0) {
       throw systemError("keep a netlink socket open over an overrun", errno);
     }
@@ -22,7 +22,7 @@ export class Overrun {
   /** Only while the socket is open. @returns whether messages were lost since the last call */
   happened(): boolean {
     const before = this.#dropped;
-    this.#dropped = addon.droppedMessages(this.#fd);
+    this.#dropped = addon().droppedMessages(this.#fd);
     return this.#dropped !== before;
   }
 }
@@ -30,7 +30,7 @@ export class Overrun {
 /** The library does not tell: it is the one that is bound to the same port. */
 function descriptorOf(socket: NetlinkSocket): number {
   const { port } = socket.address();
-  const fd = readdirSync("/proc/self/fd").find((name) => addon.netlinkPort(Number(name)) === port);
+  const fd = readdirSync("/proc/self/fd").find((name) => addon().netlinkPort(Number(name)) === port);
   if (fd === undefined) {
     throw new Error(`Cannot find the descriptor of a netlink socket: none is bound to port ${port}`);
   }
