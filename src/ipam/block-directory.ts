@@ -56,18 +56,27 @@ export class BlockDirectory {
     return names && new Set(names.filter((name) => this.isAddress(name)));
   }
 
-  open(): Promise<void> {
+  /**
+   * @param prepare is given the directory with the addresses' names: as long as nobody can lease from it, where it was not
+   *   open before
+   */
+  open(prepare: (directory: string) => Promise<void> = async () => {}): Promise<void> {
     return this.#locked(async () => {
-      const { mkdir, rename } = this.#files.operations;
       if (await this.#files.hasDirectory(this.path)) {
-        return;
+        return prepare(this.path);
       }
-      await missingAsUndefined(rename(this.#closedPath, this.path));
-      await mkdir(this.path, { recursive: true, mode: 0o700 });
-      if ((await this.#files.names(this.path))?.length === 0) {
-        await this.#writeRing(FreeRing.of(this.#size, this.#offsets(), 0));
+      await this.#files.makeDirectory(this.#closedPath);
+      await prepare(this.#closedPath);
+      if ((await this.#files.names(this.#closedPath))?.length === 0) {
+        await this.#writeRing(FreeRing.of(this.#size, this.#offsets(), 0), this.#closedPath);
       }
+      await this.#files.operations.rename(this.#closedPath, this.path);
     });
+  }
+
+  /** Does the work while nobody closes the block or releases an address of it. @returns undefined when it is not open */
+  whileOpen<Result>(work: (directory: string) => Promise<Result>): Promise<Result | undefined> {
+    return this.#locked(async () => ((await this.#files.hasDirectory(this.path)) ? work(this.path) : undefined));
   }
 
   /** The rename decides: whoever leases by link(2) is before it, and seen, or behind it, and finds no directory. */
@@ -132,10 +141,14 @@ export class BlockDirectory {
   /** Frees the address if the file is the one that has it. Content when the block is not open. */
   async release(address: string, file: FileIdentity, now: Date): Promise<void> {
     await this.#locked(async () => {
-      const path = this.pathOf(address);
-      const isHeld = isSameFile(await this.#files.identity(path), file);
-      if (isHeld) {
-        await this.#files.remove(path);
+      // In a block that a killed process left half closed or half open, too.
+      const names = [this.path, this.#closedPath].map((directory) => join(directory, address));
+      let isHeld = false;
+      for (const name of names) {
+        if (isSameFile(await this.#files.identity(name), file)) {
+          await this.#files.remove(name);
+          isHeld = true;
+        }
       }
       const offset = this.#offset(address);
       await this.#changeRingLocked(now, async (ring) => {
@@ -243,8 +256,8 @@ export class BlockDirectory {
     return true;
   }
 
-  #writeRing(ring: FreeRing): Promise<void> {
-    return this.#files.writeBeside(this.#ringPath, ring.bytes, { synced: false });
+  #writeRing(ring: FreeRing, directory = this.path): Promise<void> {
+    return this.#files.writeBeside(join(directory, ringName), ring.bytes, { synced: false });
   }
 
   async #setAsideForeign(directory: string, names: readonly string[]): Promise<void> {

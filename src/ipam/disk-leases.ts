@@ -6,6 +6,7 @@ import type { Dirent } from "node:fs";
 import { join } from "node:path";
 import { CniCode, CniError } from "@containernetworking/cni-types-ts";
 import { containsAddress, parseAddress, parseCidr } from "../cidr.ts";
+import { adoptLease } from "./adopt-lease.ts";
 import { BlockDirectory } from "./block-directory.ts";
 import { blockOfDirectory } from "./block-name.ts";
 import { besideName, type FileIdentity, type FileOperations, LeaseFiles, missingAsUndefined } from "./lease-files.ts";
@@ -16,6 +17,7 @@ import {
   type Lease,
   type LeaseOwner,
   type LeaseStore,
+  type LivePod,
   type Offer,
   ownerFileName,
   type Recovery,
@@ -37,11 +39,29 @@ export class DiskLeases implements LeaseStore {
     this.#owners = join(directory, "owners");
   }
 
-  openBlock(cidr: string): Promise<void> {
+  openBlock(cidr: string, live: readonly LivePod[] = [], now = new Date()): Promise<void> {
     return this.#attempt(`open the block ${cidr}`, async () => {
       await this.#files.makeDirectory(this.#blocks);
       await this.#files.makeDirectory(this.#owners);
-      await this.#block(cidr).open();
+      const lost = new Map<string, Lease>(); // one an owner
+      for (const { owner, address } of live) {
+        if ((await this.leaseOf(owner)) === undefined) {
+          lost.set(ownerFileName(owner), newLease(owner, cidr, address, now));
+        }
+      }
+      await this.#block(cidr).open(async (directory) => {
+        for (const lease of lost.values()) {
+          await this.#adoptIn(directory, lease);
+        }
+      });
+    });
+  }
+
+  adopt({ owner, address }: LivePod, block: string, now: Date): Promise<Lease | undefined> {
+    return this.#attempt("adopt a lease", async () => {
+      const lease = newLease(owner, block, address, now);
+      const own = await this.leaseOf(owner);
+      return own ?? this.#block(block).whileOpen((directory) => this.#adoptIn(directory, lease));
     });
   }
 
@@ -123,10 +143,11 @@ export class DiskLeases implements LeaseStore {
     });
   }
 
-  owners(): Promise<LeaseOwner[]> {
+  owners(others: readonly LeaseOwner[] = []): Promise<LeaseOwner[]> {
     return this.#attempt("list the leases", async () => {
       const names = (await this.#files.names(this.#owners)) ?? [];
-      const files = names.filter((name) => !name.startsWith("."));
+      const unread = new Set(others.map(ownerFileName));
+      const files = names.filter((name) => !name.startsWith(".") && !unread.has(name));
       const leases = await Promise.all(
         files.map(async (name) => parseLease((await this.#files.read(join(this.#owners, name)))?.text)),
       );
@@ -176,6 +197,10 @@ export class DiskLeases implements LeaseStore {
           throw error;
       }
     }
+  }
+
+  #adoptIn(directory: string, lease: Lease): Promise<Lease> {
+    return adoptLease(lease, { files: this.#files, ownerPath: this.#ownerPath(lease.owner), directory });
   }
 
   /** What the owner's file says, whether it holds the address or not. */

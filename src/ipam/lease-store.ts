@@ -23,6 +23,12 @@ export interface Lease {
   readonly time: string;
 }
 
+/** Who has an address whatever the store says: the kernel leads packets for it there. */
+export interface LivePod {
+  readonly owner: LeaseOwner;
+  readonly address: string;
+}
+
 /** The node's own end of the tunnel: a lease like any other, so that no pod is given its address. */
 export const tunnelOwner: LeaseOwner = { network: "cni-ipip", containerId: "node", interfaceName: "tunl0" };
 
@@ -70,8 +76,21 @@ export interface LeaseStore {
   /** For sentences: the directory. */
   readonly place: string;
 
-  /** Content when it is open. One process, sync, opens and closes. */
-  openBlock(cidr: string): Promise<void>;
+  /**
+   * Content when it is open. One process, sync, opens and closes.
+   *
+   * @param live those with an address of the block: the address is theirs, as `adopt` says, before anybody can lease from
+   *   a block that was not open
+   */
+  openBlock(cidr: string, live?: readonly LivePod[], now?: Date): Promise<void>;
+  /**
+   * Leases to a pod that lives the address that it has, where its lease is lost or cannot be read. No call of the owner is
+   * at work.
+   *
+   * @returns the lease that is there: the pod's own, one of another owner of the address, or of the pod's own on another
+   *   address; undefined when the block is not open
+   */
+  adopt(pod: LivePod, block: string, now: Date): Promise<Lease | undefined>;
   /**
    * Takes a block without leases out: nobody can lease from it any more, until it is opened again.
    *
@@ -102,8 +121,12 @@ export interface LeaseStore {
   leaseOf(owner: LeaseOwner): Promise<Lease | undefined>;
   /** @returns "damaged" when the address is taken and nobody can tell by whom */
   leaseAt(address: string): Promise<Lease | "damaged" | undefined>;
-  /** Everyone who has a lease, or may have begun to get one. */
-  owners(): Promise<LeaseOwner[]>;
+  /**
+   * Everyone who has a lease, or may have begun to get one.
+   *
+   * @param others are left out: nothing is read for them
+   */
+  owners(others?: readonly LeaseOwner[]): Promise<LeaseOwner[]>;
   /** Every lease, in no order; what cannot be read as a lease is left out. */
   list(): Promise<Lease[]>;
   /** The addresses of a block that cannot be given, also damaged ones; undefined when it is not open. */

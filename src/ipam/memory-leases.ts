@@ -7,6 +7,7 @@ import {
   type Lease,
   type LeaseOwner,
   type LeaseStore,
+  type LivePod,
   type Offer,
   ownerFileName,
   type Recovery,
@@ -24,10 +25,19 @@ export class MemoryLeases implements LeaseStore {
   readonly #blocks = new Map<string, MemoryBlock>();
   readonly #leases = new Map<string, Lease>();
 
-  async openBlock(cidr: string): Promise<void> {
+  async openBlock(cidr: string, live: readonly LivePod[] = [], now = new Date()): Promise<void> {
     const block = this.#blocks.get(cidr) ?? newBlock(cidr);
     block.isOpen = true;
     this.#blocks.set(cidr, block);
+    for (const pod of live) {
+      await this.adopt(pod, cidr, now);
+    }
+  }
+
+  async adopt({ owner, address }: LivePod, cidr: string, now: Date): Promise<Lease | undefined> {
+    const block = this.#openBlock(cidr);
+    const present = (await this.leaseOf(owner)) ?? block?.leases.get(address);
+    return present ?? (block && this.#lease(owner, block, address, now));
   }
 
   async closeBlock(cidr: string): Promise<boolean> {
@@ -104,8 +114,9 @@ export class MemoryLeases implements LeaseStore {
     return block?.leases.get(address);
   }
 
-  async owners(): Promise<LeaseOwner[]> {
-    return [...this.#leases.values()].map(({ owner }) => owner);
+  async owners(others: readonly LeaseOwner[] = []): Promise<LeaseOwner[]> {
+    const unread = new Set(others.map(ownerFileName));
+    return [...this.#leases].filter(([name]) => !unread.has(name)).map(([, { owner }]) => owner);
   }
 
   async list(): Promise<Lease[]> {

@@ -193,6 +193,64 @@ export function describeLeaseStore(kind: string, create: () => Promise<LeaseStor
       expect(await reserve(store, "b")).toBe("10.0.0.1");
     });
 
+    test("openBlock() leases to who lives what they have, and to others only what is left", async () => {
+      const store = await create();
+      const live = [
+        { owner: owner("x", { pod: "web", namespace: "shop" }), address: "10.0.0.2" },
+        { owner: owner("y"), address: "10.0.0.0" },
+        { owner: owner("z"), address: "10.0.0.0" },
+        { owner: owner("y"), address: "10.0.0.3" },
+      ];
+      await store.openBlock(block, live.slice(0, 3), start);
+      await store.openBlock(block, live, start);
+      const lease = { address: "10.0.0.2", block, owner: live[0]?.owner, time: start.toISOString() };
+      expect(await store.leaseOf(owner("x"))).toEqual(lease);
+      expect((await store.leaseAt("10.0.0.0")) as object).toMatchObject({ owner: owner("y") });
+      expect(await store.leaseOf(owner("z"))).toBeUndefined();
+      expect([await reserve(store, "a"), await reserve(store, "b"), await reserve(store, "c")]).toEqual([
+        "10.0.0.1",
+        "10.0.0.3",
+        "full",
+      ]);
+      await store.release(owner("x"), start);
+      expect(await reserve(store, "c")).toBe("10.0.0.2");
+    });
+
+    test("openBlock() does the same in one that was closed", async () => {
+      const store = await opened();
+      await store.closeBlock(block);
+      await store.openBlock(block, [{ owner: owner("x"), address: "10.0.0.0" }]);
+      expect(await reserve(store, "a")).toBe("10.0.0.1");
+    });
+
+    test("adopt() leases an address that nobody has, and tells which lease stands against it", async () => {
+      const store = await opened();
+      await reserve(store, "a");
+      const adopt = (containerId: string, address: string) =>
+        store.adopt({ owner: owner(containerId), address }, block, start);
+      const lease = { address: "10.0.0.1", block, owner: owner("x"), time: start.toISOString() };
+      expect(await adopt("x", "10.0.0.1")).toEqual(lease);
+      expect(await adopt("x", "10.0.0.1")).toEqual(lease);
+      expect(await adopt("x", "10.0.0.2")).toEqual(lease);
+      expect(await adopt("y", "10.0.0.0")).toMatchObject({ address: "10.0.0.0", owner: owner("a") });
+      expect(await store.leaseOf(owner("y"))).toBeUndefined();
+      expect([await reserve(store, "b"), await reserve(store, "c")]).toEqual(["10.0.0.2", "10.0.0.3"]);
+    });
+
+    test("adopt() opens no block", async () => {
+      const store = await opened();
+      await store.closeBlock(block);
+      expect(await store.adopt({ owner: owner("x"), address: "10.0.0.1" }, block, start)).toBeUndefined();
+      expect([await store.blocks(), await store.owners()]).toEqual([[], []]);
+    });
+
+    test("owners() leaves out those that it is told", async () => {
+      const store = await opened();
+      await reserve(store, "a");
+      await reserve(store, "b");
+      expect(await store.owners([owner("a"), owner("nobody")])).toEqual([owner("b")]);
+    });
+
     test("closeBlock() refuses while there is a lease, and the block stays open", async () => {
       const store = await opened();
       await reserve(store, "a");

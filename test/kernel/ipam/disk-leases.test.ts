@@ -235,6 +235,35 @@ test("a lease whose owner's file is lost, or is not readable any more, is still 
   expect(await store.taken(block)).toEqual(new Set(["10.0.0.0"]));
 });
 
+test.each<[string, (path: string) => Promise<unknown>]>([
+  ["nothing", (path) => rm(path)],
+  ["half a lease", (path) => truncate(path, 20)],
+  ["another lease", (path) => rm(path).then(() => cp(join(blockPath, "10.0.0.1"), path))],
+  ["a directory", (path) => rm(path).then(() => mkdir(path))],
+])("a pod that lives has its lease again, and the other name of it, where %s is", async (_, spoil) => {
+  await reserve("a");
+  await reserve("b");
+  await spoil(join(blockPath, "10.0.0.0"));
+  await store.openBlock(block, [{ owner: owner("a"), address: "10.0.0.0" }]);
+  expect(await store.recover([block])).toMatchObject({ damaged: [] });
+  expect(await store.leaseOf(owner("a"))).toMatchObject({ address: "10.0.0.0" });
+  expect(await store.leaseOf(owner("b"))).toMatchObject({ address: "10.0.0.1" });
+  await store.release(owner("a"), start);
+  expect(await store.taken(block)).toEqual(new Set(["10.0.0.1"]));
+});
+
+test("owners() reads no file of those that it leaves out", async () => {
+  await reserve("a");
+  await reserve("b");
+  const opened: string[] = [];
+  const open: typeof files.open = (path, ...more) => {
+    opened.push(String(path));
+    return files.open(path, ...more);
+  };
+  await new DiskLeases(directory, { ...files, open }).owners([owner("a")]);
+  expect(opened).toEqual([ownerPath("b")]);
+});
+
 test("recover() opens a half closed block that has a lease, though it is not ours any more", async () => {
   await reserve("a");
   await rename(blockPath, join(directory, "blocks/.closed-10-0-0-0-29"));

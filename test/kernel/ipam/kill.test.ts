@@ -123,6 +123,8 @@ test.each<[string, string, (store: LeaseStore) => Promise<unknown>]>([
       await store.closeBlock(block);
     },
   ],
+  ["openBlock with a pod that lives", "", empty],
+  ["adopt", "", withNeighbour],
   ["closeBlock", "", (store) => store.openBlock(block)],
   [
     "forgetBlock",

@@ -15,6 +15,8 @@ const verbs: Readonly<Record<string, (store: LeaseStore) => Promise<unknown>>> =
   reserveAddress: (store) => store.reserveAddress(victim, block, "10.0.0.3", now),
   release: (store) => store.release(victim, now),
   openBlock: (store) => store.openBlock(block),
+  "openBlock with a pod that lives": (store) => store.openBlock(block, [{ owner: victim, address: "10.0.0.3" }], now),
+  adopt: (store) => store.adopt({ owner: victim, address: "10.0.0.3" }, block, now),
   closeBlock: (store) => store.closeBlock(block),
   forgetBlock: (store) => store.forgetBlock(block),
   recover: (store) => store.recover([block], new Date(now.getTime() + 3_600_000)),
