@@ -17,6 +17,7 @@ import { Conditions } from "./conditions.ts";
 import type { SyncConfig } from "./config.ts";
 import { doubtsOf } from "./doubts.ts";
 import { GuardKeeper } from "./guard-keeper.ts";
+import { NodeLeases } from "./leases.ts";
 import { NodeNetwork } from "./node-network.ts";
 import { backOff, WorkLoop } from "./work-loop.ts";
 import { Workloads } from "./workloads.ts";
@@ -44,18 +45,20 @@ export async function startSync(config: SyncConfig, datastore: Datastore, log: L
   if (instance.setAside !== undefined) {
     log.warn({ setAside: instance.setAside }, "the instance id could not be read, this node has another one now");
   }
+  const guard = await GuardKeeper.open({ runDir, how: guardConfig.attach, conditions, log });
+  const netlink = Netlink.open();
+  const leases = new NodeLeases({ config, store, netlink, conditions, log });
   const held = new HeldBlocks({
     nodeName,
     instance: instance.id,
     isReinstalled: instance.isNew || (await store.blocks()).length === 0,
     store,
+    livePods: () => leases.livePods(),
     onRecovery: (recovery) => {
       log.info(recovery, "leases are recovered");
       conditions.set("leases", recovery.damaged.length === 0 ? undefined : recovery.damaged.join("; "));
     },
   });
-  const guard = await GuardKeeper.open({ runDir, how: guardConfig.attach, conditions, log });
-  const netlink = Netlink.open();
   const workloads = new Workloads(runDir, log);
   const network = new NodeNetwork({ config, netlink, guard, workloads, held, conditions, log });
   const cluster = new ClusterView();
@@ -74,7 +77,7 @@ export async function startSync(config: SyncConfig, datastore: Datastore, log: L
   // A loop of its own: what is written to a datastore may wait for it, the network must not.
   const blockLoop = new WorkLoop(async () => {
     const { succeeded, nextMs } = await keeper.keep(cluster, doubts, performance.now());
-    blockLoop.scheduleIn(nextMs);
+    blockLoop.scheduleIn(Math.min(nextMs, await leases.lookAfter(performance.now())));
     return succeeded;
   }, backOff);
   let isInSync = false;
@@ -94,6 +97,7 @@ export async function startSync(config: SyncConfig, datastore: Datastore, log: L
   };
 
   await conditions.attempt("workloads", () => workloads.heal());
+  await conditions.attempt("leases/former-boot", () => leases.endFormerBoot());
   await network.watchBeforeSnapshot();
   const kernel = monitor(onKernelEvent);
   await datastore.start({

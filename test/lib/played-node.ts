@@ -111,7 +111,14 @@ export class PlayedNode {
     );
     const isReinstalled = isNew || (await leases.blocks()).length === 0;
     this.#disk.isNew = false;
-    const held = new HeldBlocks({ nodeName, instance, isReinstalled, store, onRecovery: () => {} });
+    const held = new HeldBlocks({
+      nodeName,
+      instance,
+      isReinstalled,
+      store,
+      livePods: async () => [],
+      onRecovery: () => {},
+    });
     const keeper = new BlockKeeper({
       config: {
         nodeName,

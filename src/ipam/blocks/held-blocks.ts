@@ -1,7 +1,9 @@
 /** The blocks that addresses can be leased from on this node: open on its disk, because the datastore says they are ours. */
 import { isDeepStrictEqual } from "node:util";
+import { containsAddress, parseAddress } from "../../cidr.ts";
 import { type Block, blockName } from "../../datastore/documents.ts";
-import type { Lease, LeaseStore, Recovery } from "../lease-store.ts";
+import { cidrOf } from "../../datastore/parsed.ts";
+import type { Lease, LeaseStore, LivePod, Recovery } from "../lease-store.ts";
 import { type ClusterBlocks, type OwnBlock, ownBlocks, servesAllPods } from "./own-blocks.ts";
 import { keepTunnelLease } from "./tunnel-lease.ts";
 
@@ -20,14 +22,17 @@ export interface HeldBlocksOptions {
   /** Blocks that another instance of this node claimed are about to be taken over: nothing is held before that. */
   readonly isReinstalled: boolean;
   readonly store: LeaseStore;
+  /** The pods of the node that have addresses, by the kernel: the disk may have lost their leases. */
+  readonly livePods: () => Promise<readonly LivePod[]>;
   readonly onRecovery: (recovery: Recovery) => void;
 }
 
-/** Touches this node's disk alone: what is held must not depend on whether the datastore can be written. */
+/** Looks at this node's disk and its pods alone: what is held must not depend on whether the datastore can be written. */
 export class HeldBlocks {
   readonly #nodeName: string;
   readonly #instance: string;
   readonly #store: LeaseStore;
+  readonly #livePods: () => Promise<readonly LivePod[]>;
   readonly #onRecovery: (recovery: Recovery) => void;
   /** Closed, and given back or about to be, by CIDR: not to be opened again as long as the cluster has them like this. */
   readonly #leaving = new Map<string, Block>();
@@ -36,11 +41,12 @@ export class HeldBlocks {
   /** What opens and what closes must not meet: a block would be open that is being given back. */
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor({ nodeName, instance, isReinstalled, store, onRecovery }: HeldBlocksOptions) {
+  constructor({ nodeName, instance, isReinstalled, store, livePods, onRecovery }: HeldBlocksOptions) {
     this.#nodeName = nodeName;
     this.#instance = instance;
     this.#isReinstalled = isReinstalled;
     this.#store = store;
+    this.#livePods = livePods;
     this.#onRecovery = onRecovery;
   }
 
@@ -55,13 +61,11 @@ export class HeldBlocks {
         return undefined;
       }
       const held = this.#wanted(cluster);
+      await this.#open(held);
       if (!this.#isRecovered) {
         const named = ownBlocks(this.#nodeName, cluster).map(({ block }) => block.cidr);
         this.#onRecovery(await this.#store.recover(named));
         this.#isRecovered = true;
-      }
-      for (const { block } of held) {
-        await this.#store.openBlock(block.cidr);
       }
       const forPods = held
         .filter(servesAllPods)
@@ -118,6 +122,17 @@ export class HeldBlocks {
   /** Closed blocks that the cluster still has as ours. */
   leaving(): Block[] {
     return [...this.#leaving.values()];
+  }
+
+  /** Before the recovery, which finds what live pods have in its place then. */
+  async #open(held: readonly OwnBlock[]): Promise<void> {
+    const open = new Set(await this.#store.blocks());
+    const isKnown = this.#isRecovered && held.every(({ block }) => open.has(block.cidr));
+    const pods = isKnown ? [] : await this.#livePods();
+    for (const { block } of held) {
+      const live = pods.filter(({ address }) => containsAddress(cidrOf(block), parseAddress(address)));
+      await this.#store.openBlock(block.cidr, live);
+    }
   }
 
   #wanted(cluster: ClusterBlocks): OwnBlock[] {

@@ -271,10 +271,10 @@ export class TestNode {
       .flat()
       .map((file) => basename(file))
       .filter((name) => name.startsWith("."));
-    const routes: { readonly dst: string; readonly dev: string }[] = await this.ip("route", "show", "table", "main");
+    const routes: { readonly dst: string; readonly dev?: string }[] = await this.ip("route", "show", "table", "main");
     return {
       hostLinks: await this.hostLinks(),
-      routes: routes.filter(({ dev }) => dev.startsWith("cali")).map(({ dst }) => dst),
+      routes: routes.filter(({ dev }) => dev?.startsWith("cali")).map(({ dst }) => dst),
       leases,
       strayFiles: [...hidden.filter((name) => name !== ".free"), ...owners.slice(leases.length)],
       endpoints: (await new EndpointStore(this.runDir).list()).length,
