@@ -252,6 +252,23 @@ test.each<[string, (path: string) => Promise<unknown>]>([
   expect(await store.taken(block)).toEqual(new Set(["10.0.0.1"]));
 });
 
+test("a block is open when all pods that live have their leases, and not before", async () => {
+  const renamed: string[][] = [];
+  const rename: typeof files.rename = async (from, to) => {
+    if (to === blockPath) {
+      renamed.push(await readdir(from));
+    }
+    return files.rename(from, to);
+  };
+  await rm(directory, { recursive: true });
+  const lost = new DiskLeases(directory, { ...files, rename });
+  await lost.openBlock(block, [
+    { owner: owner("a"), address: "10.0.0.3" },
+    { owner: owner("b"), address: "10.0.0.5" },
+  ]);
+  expect(renamed).toEqual([["10.0.0.3", "10.0.0.5"]]);
+});
+
 test("owners() reads no file of those that it leaves out", async () => {
   await reserve("a");
   await reserve("b");

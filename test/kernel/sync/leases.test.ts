@@ -106,10 +106,10 @@ async function forgetSigns(): Promise<void> {
   await node.damageEndpoints();
 }
 
-/** Looks as sync does in its passes, at these times in ms. @returns the log */
-async function look(...times: number[]): Promise<string> {
+/** Looks as sync does in its passes. @param steps times of looks in ms, and files to remove between. @returns the log */
+async function look(...steps: (number | string)[]): Promise<string> {
   const script = join(import.meta.dirname, "look-at-leases.ts");
-  const args = [script, node.runDir, node.stateDir, ...times.map(String)];
+  const args = [script, node.runDir, node.stateDir, ...steps.map(String)];
   const command = { file: "nsenter", args: [`--net=/run/netns/${node.namespace}`, process.execPath, ...args] };
   return (await run(command)).stdout;
 }
@@ -144,8 +144,8 @@ describe("a pod that lives, whose lease is lost", () => {
 
   test("has it again when somebody removes the file under a running sync", async () => {
     const address = await add("c0");
-    await rm(join(node.stateDir, "leases/blocks/10-100-0-0-28", address));
-    expect(await look(0)).toContain("the lease of a pod was lost");
+    const log = await look(0, join(node.stateDir, "leases/blocks/10-100-0-0-28", address), 30_000);
+    expect(log).toContain("the lease of a pod was lost");
     expect(await store().leaseOf(owner("c0"))).toMatchObject({ address });
   });
 
