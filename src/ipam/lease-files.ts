@@ -42,7 +42,8 @@ export class LeaseFiles {
     const file = await this.openRegular(path, constants.O_RDONLY);
     if (file === undefined) {
       const found = await missingAsUndefined(this.operations.lstat(path, { bigint: true }));
-      return found && describe(found, undefined);
+      // A regular file came between the two calls.
+      return found?.isFile() ? this.read(path) : found && describe(found, undefined);
     }
     try {
       const found = await file.stat({ bigint: true });

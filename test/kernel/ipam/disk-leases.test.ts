@@ -269,6 +269,22 @@ test("a block is open when all pods that live have their leases, and not before"
   expect(renamed).toEqual([["10.0.0.3", "10.0.0.5"]]);
 });
 
+test("a lease that is written while somebody looks for it is not taken for a damaged one", async () => {
+  let isLate = true;
+  const open: typeof files.open = async (path, ...more) => {
+    if (path === ownerPath("a") && isLate) {
+      isLate = false;
+      await files.open(path, ...more).catch(() => reserve("a")); // nothing is there, and a moment later the lease
+      throw Object.assign(new Error("nothing there"), { code: "ENOENT" });
+    }
+    return files.open(path, ...more);
+  };
+  expect(await new DiskLeases(directory, { ...files, open }).leaseOf(owner("a"))).toMatchObject({
+    address: "10.0.0.0",
+  });
+  expect((await store.recover([block])).setAside).toEqual([]);
+});
+
 test("owners() reads no file of those that it leaves out", async () => {
   await reserve("a");
   await reserve("b");
