@@ -42,14 +42,12 @@ afterEach(async () => {
   await node.remove();
 });
 
+/** Until it holds its block: the tunnel's lease comes last. */
 async function startSync(): Promise<void> {
   sync = await node.startSync();
-  await isLogged("leases are recovered");
-}
-
-async function isLogged(text: string): Promise<void> {
-  const what = `"${text}" in ${sync?.log()}`;
-  await waitFor(() => sync?.log().includes(text), { what, timeoutMs: 20_000 });
+  const isHeld = async () =>
+    sync?.log().includes("leases are recovered") && (await node.leases()).includes("10.100.0.0");
+  await waitFor(isHeld, { what: `the block held: ${sync.log()}`, timeoutMs: 20_000 });
 }
 
 async function add(containerId: string, args?: string): Promise<string> {
