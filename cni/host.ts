@@ -59,7 +59,7 @@ export async function requireNodeState({ runDir }: Pick<Host, "runDir">): Promis
   if (state === undefined) {
     throw new CniError(
       CniCode.TryAgainLater,
-      `Cannot add to the network yet: "${nodeStatePath(runDir)}" does not exist, sync has not finished its first snapshot on this node`,
+      `Cannot add to the network yet: "${nodeStatePath(runDir)}" does not exist, sync is not ready for pods, as its log tells, or has another runDir`,
     );
   }
   return state;

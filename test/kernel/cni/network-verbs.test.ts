@@ -126,7 +126,7 @@ test("STATUS says that sync has not told anything yet", async () => {
   expect((await node.call("STATUS", {})).json).toEqual({
     cniVersion: "1.1.0",
     code: 50,
-    msg: `Cannot add to the network yet: "${node.runDir}/node.json" does not exist, sync has not finished its first snapshot on this node`,
+    msg: `Cannot add to the network yet: "${node.runDir}/node.json" does not exist, sync is not ready for pods, as its log tells, or has another runDir`,
   });
 });
 

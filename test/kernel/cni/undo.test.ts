@@ -27,7 +27,7 @@ test("ADD asks to try again later while sync has told nothing", async () => {
   expect(json).toEqual({
     cniVersion: "1.1.0",
     code: 11,
-    msg: `Cannot add to the network yet: "${node.runDir}/node.json" does not exist, sync has not finished its first snapshot on this node`,
+    msg: `Cannot add to the network yet: "${node.runDir}/node.json" does not exist, sync is not ready for pods, as its log tells, or has another runDir`,
   });
   await expectNothingLeft();
 });
