@@ -88,7 +88,7 @@ export function poolIpam(leases: Pool): Ipam {
       const none = node.blocks.length === 0;
       return (await leases.countFree(node)) > 0
         ? undefined
-        : `no address is free: ${none ? "the node has no block" : `all in ${node.blocks.join(", ")} are leased`}`;
+        : `no address is free: ${none ? "the node has no block of a pool that pods get addresses from unasked" : `all in ${node.blocks.join(", ")} are leased`}`;
     },
     async gc() {}, // each lease goes with its attachment
   };

@@ -151,7 +151,10 @@ export class Pool {
   async #exhausted(action: string, node: NodeAddresses): Promise<CniError> {
     const { usable, leased } = await this.#counts(node);
     const { blocks } = node;
-    const where = blocks.length === 0 ? "the node has no block" : `blocks ${blocks.length} (${blocks.join(", ")})`;
+    const where =
+      blocks.length === 0
+        ? "the node has no block of a pool that pods get addresses from unasked"
+        : `blocks ${blocks.length} (${blocks.join(", ")})`;
     return new CniError(
       CniCode.PoolExhausted,
       `${action}: no address is free, leases ${leased} of ${usable}, ${where}`,
@@ -182,7 +185,7 @@ function blockToGiveFrom(action: string, node: NodeAddresses, owner: LeaseOwner,
   const allowed = node.blocks.length === 0 ? "which has none" : `allowed are the others in ${node.blocks.join(", ")}`;
   const refuse = (reason: string) => new CniError(CniCode.InvalidConfiguration, `${action}: ${reason}, ${allowed}`);
   if (block === undefined) {
-    throw refuse("it is not in the blocks of this node");
+    throw refuse("it is not in the blocks that this node gives from");
   }
   if (number === tunnelAddressFor(owner, node)) {
     throw refuse("it is the address of the tunnel");

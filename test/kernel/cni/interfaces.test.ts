@@ -103,7 +103,7 @@ test.each([
   [
     { runtimeConfig: { ips: ["10.100.16.1"] } },
     7,
-    "it is not in the blocks of this node, allowed are the others in 10.100.15.128/26",
+    "it is not in the blocks that this node gives from, allowed are the others in 10.100.15.128/26",
   ],
   [{ runtimeConfig: { ips: ["10.100.15.128"] } }, 7, "it is the address of the tunnel"],
   [{ runtimeConfig: { ips: ["2001:db8::1"] } }, 7, "the network has no IPv6"],

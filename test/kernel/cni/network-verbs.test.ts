@@ -156,7 +156,7 @@ test("STATUS says that no address is free", async () => {
   await node.writeState({ blocks: [] });
   expect((await node.call("STATUS", {})).json).toMatchObject({
     code: 50,
-    msg: "Cannot add to the network: no address is free: the node has no block",
+    msg: "Cannot add to the network: no address is free: the node has no block of a pool that pods get addresses from unasked",
   });
 });
 

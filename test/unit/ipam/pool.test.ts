@@ -93,7 +93,8 @@ test("reserve() says how many leases and blocks there are when no address is fre
 test("reserve() refuses on a node without blocks", async () => {
   await expect(reserve("early", { blocks: [] })).rejects.toMatchObject({
     code: 100,
-    message: 'Cannot reserve an address for "early": no address is free, leases 0 of 0, the node has no block',
+    message:
+      'Cannot reserve an address for "early": no address is free, leases 0 of 0, the node has no block of a pool that pods get addresses from unasked',
   });
 });
 
@@ -130,8 +131,20 @@ describe("a wanted address", () => {
   });
 
   test.each<[string, string, NodeAddresses, number, string]>([
-    ["in no block", "10.0.1.1", node, 7, "it is not in the blocks of this node, allowed are the others in 10.0.0.0/30"],
-    ["on a node without block", "10.0.1.1", { blocks: [] }, 7, "it is not in the blocks of this node, which has none"],
+    [
+      "in no block",
+      "10.0.1.1",
+      node,
+      7,
+      "it is not in the blocks that this node gives from, allowed are the others in 10.0.0.0/30",
+    ],
+    [
+      "on a node without block",
+      "10.0.1.1",
+      { blocks: [] },
+      7,
+      "it is not in the blocks that this node gives from, which has none",
+    ],
     ["that is the tunnel's", "10.0.0.0", node, 7, "it is the address of the tunnel"],
     ["that is reserved", "10.0.0.3", { ...node, reserved: ["10.0.0.2/31"] }, 7, "it is reserved by 10.0.0.2/31"],
     [
