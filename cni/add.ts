@@ -4,9 +4,8 @@ import { CniCode, CniError, convertResult, parseResult } from "@containernetwork
 import type { WorkloadGuard } from "../src/guard/workload-guard.ts";
 import { describeOwner } from "../src/ipam/lease-store.ts";
 import { momentNow } from "../src/linux/moment.ts";
-import { namespaceId } from "../src/linux/namespace.ts";
 import type { NodeState } from "../src/node-state.ts";
-import type { Attached, WorkloadEndpoint } from "../src/workload/endpoint.ts";
+import { type Attached, hasContainer, type WorkloadEndpoint } from "../src/workload/endpoint.ts";
 import { type Attachment, hostLinkName, unsignedLinkName } from "./attachment.ts";
 import type { PluginConfiguration } from "./config.ts";
 import { tryLockContainer } from "./container-lock.ts";
@@ -195,8 +194,8 @@ async function removeEarlierLinks(host: Host, attachment: Attachment, earlier?: 
 
 /** A container is gone when its network namespace is, and no call for it is at work. */
 async function isGone({ endpoints, runDir }: Host, owner: Attachment): Promise<boolean> {
-  const { networkNamespace } = (await endpoints.read(owner)) ?? {};
-  if (networkNamespace === undefined || (await namespaceId(networkNamespace.path)) === networkNamespace.id) {
+  const endpoint = await endpoints.read(owner);
+  if (endpoint === undefined || (await hasContainer(endpoint))) {
     return false;
   }
   const lock = await tryLockContainer(runDir, owner.containerId);

@@ -1,5 +1,5 @@
 /** Files that others read while they are written: seen whole, in the old version or the new one, also after a power cut. */
-import { mkdir, open, rename, rm } from "node:fs/promises";
+import { mkdir, open, readFile, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
 /**
@@ -14,6 +14,18 @@ export async function writeAtomically(path: string, text: string): Promise<void>
     await rename(beside, path);
   } catch (error) {
     await rm(beside, { force: true });
+    throw error;
+  }
+}
+
+/** @returns undefined when there is no such file */
+export async function readText(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") {
+      return undefined;
+    }
     throw error;
   }
 }

@@ -1,8 +1,7 @@
 /** What sync tells the CNI plugin about this node: one small file in the run directory. */
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { writeAtomically } from "./atomic-file.ts";
+import { readText, writeAtomically } from "./atomic-file.ts";
 import { parseJson, sentence } from "./sentence.ts";
 
 const nodeState = z.object({
@@ -33,15 +32,16 @@ export function nodeStatePath(runDir: string): string {
 export async function readNodeState(runDir: string): Promise<NodeState | undefined> {
   const path = nodeStatePath(runDir);
   try {
-    const { data, error } = nodeState.safeParse(parseJson(await readFile(path, "utf8")), { reportInput: true });
+    const text = await readText(path);
+    if (text === undefined) {
+      return undefined;
+    }
+    const { data, error } = nodeState.safeParse(parseJson(text), { reportInput: true });
     if (error) {
       throw new SyntaxError(sentence(nodeState, error.issues));
     }
     return data;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") {
-      return undefined;
-    }
     throw new Error(`Cannot read the node state "${path}": ${(error as Error).message}`, { cause: error });
   }
 }

@@ -238,7 +238,9 @@ export class BlockDirectory {
       ring = FreeRing.decode(bytes.subarray(0, bytesRead), this.#size);
       return ring && { ring, file };
     } finally {
-      await (ring ?? file.close());
+      if (ring === undefined) {
+        await file.close();
+      }
     }
   }
 

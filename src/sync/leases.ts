@@ -1,5 +1,4 @@
 /** Leases and pods of this node, kept equal: a pod that lives has its lease, and a lease without container is taken back. */
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Logger } from "pino";
 import { tryLockContainer } from "../../cni/container-lock.ts";
@@ -7,7 +6,7 @@ import { del } from "../../cni/del.ts";
 import { closeHost, openHost } from "../../cni/host.ts";
 import { hostLinksOf } from "../../cni/host-link.ts";
 import { poolIpam } from "../../cni/ipam.ts";
-import { writeAtomically } from "../atomic-file.ts";
+import { readText, writeAtomically } from "../atomic-file.ts";
 import { containsAddress, parseAddress, parseCidr } from "../cidr.ts";
 import { LeakedLeases } from "../ipam/leaked-leases.ts";
 import {
@@ -21,9 +20,8 @@ import {
   tunnelOwner,
 } from "../ipam/lease-store.ts";
 import { bootId } from "../linux/moment.ts";
-import { namespaceId } from "../linux/namespace.ts";
 import type { Netlink } from "../netlink/netlink.ts";
-import type { WorkloadEndpoint } from "../workload/endpoint.ts";
+import { hasContainer } from "../workload/endpoint.ts";
 import { EndpointStore } from "../workload/endpoint-store.ts";
 import type { Conditions } from "./conditions.ts";
 import type { SyncConfig } from "./config.ts";
@@ -75,7 +73,7 @@ export class NodeLeases {
    */
   async endFormerBoot(): Promise<void> {
     const path = join(this.#stateDir, "boot-id");
-    const [former, current] = [(await textOf(path))?.trim(), bootId()];
+    const [former, current] = [(await readText(path))?.trim(), bootId()];
     if (former === current) {
       return;
     }
@@ -208,11 +206,6 @@ export class NodeLeases {
   }
 }
 
-/** A namespace's id means nothing after a reboot, should the run directory outlive one. */
-async function hasContainer({ began, networkNamespace }: WorkloadEndpoint): Promise<boolean> {
-  return began.boot === bootId() && (await namespaceId(networkNamespace.path)) === networkNamespace.id;
-}
-
 function isOf({ owner, address }: LivePod, lease: Lease): boolean {
   return lease.address === address && isSameOwner(lease.owner, owner);
 }
@@ -225,13 +218,4 @@ function describeConflict({ owner, address }: LivePod, lease: Lease): string {
   const problem =
     lease.address === address ? `leased to ${describeOwner(lease.owner)}` : `not its own, which is ${lease.address}`;
   return `Cannot lease ${address} to ${describeOwner(owner)}, which uses it: it is ${problem}, remove one of the pods`;
-}
-
-async function textOf(path: string): Promise<string | undefined> {
-  return readFile(path, "utf8").catch((error) => {
-    if (error.code !== "ENOENT") {
-      throw error;
-    }
-    return undefined;
-  });
 }

@@ -3,9 +3,9 @@
  * endpoint is written before anything of it is made and removed after everything of it is gone, so that whatever a
  * killed ADD or DEL left can be found.
  */
-import { readdir, readFile, rm } from "node:fs/promises";
+import { readdir, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { writeAtomically } from "../atomic-file.ts";
+import { readText, writeAtomically } from "../atomic-file.ts";
 import { type LeaseOwner, ownerFileName } from "../ipam/lease-store.ts";
 import { type WorkloadEndpoint, workloadEndpoint } from "./endpoint.ts";
 
@@ -59,7 +59,7 @@ export class EndpointStore {
 }
 
 async function readEndpoint(path: string): Promise<WorkloadEndpoint | undefined> {
-  const text = await readFile(path, "utf8").catch(noneWhenMissing);
+  const text = await readText(path);
   try {
     return text === undefined ? undefined : workloadEndpoint.parse(JSON.parse(text));
   } catch {

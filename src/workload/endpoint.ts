@@ -2,7 +2,8 @@
 import type { CniDns } from "@containernetworking/cni-types-ts";
 import { z } from "zod";
 import { leaseOwner } from "../ipam/lease-store.ts";
-import { moment } from "../linux/moment.ts";
+import { bootId, moment } from "../linux/moment.ts";
+import { namespaceId } from "../linux/namespace.ts";
 
 /** What the pod may send besides IPv4 from its own addresses. */
 const permissions = z.object({
@@ -54,4 +55,12 @@ export type WorkloadEndpoint = z.infer<typeof workloadEndpoint>;
 /** Whether no ADD or DEL of it is at work, or was killed. */
 export function isFinished({ attached, isEnding }: WorkloadEndpoint): boolean {
   return attached !== undefined && isEnding !== true;
+}
+
+/**
+ * Whether the namespace that the container had is still where it was. Its id means nothing after a reboot, should the run
+ * directory outlive one.
+ */
+export async function hasContainer({ began, networkNamespace }: WorkloadEndpoint): Promise<boolean> {
+  return began.boot === bootId() && (await namespaceId(networkNamespace.path)) === networkNamespace.id;
 }

@@ -1,9 +1,9 @@
 /** What tells this installation of a node from another one under the same name: a random id on the node's disk. */
 import { randomUUID } from "node:crypto";
-import { link, mkdir, readFile, rename, rm } from "node:fs/promises";
+import { link, mkdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
-import { writeSynced } from "../../atomic-file.ts";
+import { readText, writeSynced } from "../../atomic-file.ts";
 
 export interface NodeInstance {
   readonly id: string;
@@ -24,7 +24,7 @@ const content = z.uuid();
 export async function nodeInstance(stateDir: string): Promise<NodeInstance> {
   const path = join(stateDir, "instance-id");
   try {
-    const found = await read(path);
+    const found = (await readText(path))?.trim();
     const isDamaged = found !== undefined && !content.safeParse(found).success;
     if (found !== undefined && !isDamaged) {
       return { id: found, isNew: false };
@@ -38,18 +38,6 @@ export async function nodeInstance(stateDir: string): Promise<NodeInstance> {
     return isMade ? { id, isNew: true, ...setAside } : await nodeInstance(stateDir);
   } catch (error) {
     throw new Error(`Cannot use the instance id "${path}": ${(error as Error).message}`, { cause: error });
-  }
-}
-
-/** @returns undefined when there is no such file */
-async function read(path: string): Promise<string | undefined> {
-  try {
-    return (await readFile(path, "utf8")).trim();
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") {
-      return undefined;
-    }
-    throw error;
   }
 }
 
